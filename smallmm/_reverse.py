@@ -43,11 +43,15 @@ def gradients_of_inputs(record: Record, results: Sequence[Any], grads: Gradients
         add(x.view, gradient)
     for step in reversed(steps):
         if not found.keys().isdisjoint(step.results):
-            wanted = [i for i, x in enumerate(step.operands) if x.value in depends]
+            wanted = [i for i, x in enumerate(step.operands) if x.value in depends and _has_elements(x)]
             answers = _of_step(record, step, [found.get(x) for x in step.results], wanted)
             for i in wanted:
                 add(step.operands[i], answers[i])
     return [found.get(x) for x in record.inputs]
+
+
+def _has_elements(view: View) -> bool:
+    return view.of(stand_in(view.value.shape, view.value.dtype)).size > 0
 
 
 def _source(step: Step) -> View:

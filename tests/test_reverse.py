@@ -64,6 +64,7 @@ OF_ARRAYS = {
     "stacked": ("xx", lambda x, y: np.stack([x, y], axis=1) * x[:, None]),
     "sum": ("x", lambda x: x.sum(axis=0) * x.mean()),
     "long sum": ("x", lambda x: np.broadcast_to(x[..., None], (3, 3, 70)).reshape(-1).sum()),
+    "sum of 64": ("x", lambda x: np.broadcast_to(x[0, :2, None], (2, 32)).reshape(-1).sum()),
     "prod": ("x", lambda x: x.prod(axis=-1)),
     "cumsum": ("x", lambda x: np.cumsum(x, axis=0) ** 2),
     "triangle": ("x", lambda x: np.tril(x) @ np.triu(x, 1)),
@@ -173,6 +174,16 @@ def test_bits_do_not_depend_on_strides(rng):
         found.append(backward.gradients([own], (), (g,), (0,))[0])
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_no_step_is_without_elements(rng):
+    """What is left of a sum of whole chunks of 64 is none."""
+    x, g = rng.standard_normal((2, 3, 3)), np.ones(2)
+    _, backward = backward_pass(lambda a: np.broadcast_to(a[0, :2, None], (2, 32)).sum(), "x", [x])
+    backward.gradients([x], (), (g,), (0,))
+    (plan,) = backward._pass((0,), (0,))._plans.values()
+    assert all(0 not in value.shape for step in plan.steps for value in step.results)
+    assert plan.on_device() is not None
 
 
 def test_equal_arguments_share_the_gradient(rng):

@@ -167,3 +167,23 @@ def test_numbers_of_calls_that_were_met(torch, rng, dtype):
         assert function(x, 0.1, 3).cpu().numpy().tobytes() == expected.tobytes()
     for s, t in ((0.7, 3), (0.1, 5), (-0.0, 0)):
         assert function(x, s, t).cpu().numpy().tobytes() == function(a, s, t).tobytes()
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 9, 12, 16, 17])
+@pytest.mark.parametrize("dtype", ["c8", "c16", "f4", "f8"])
+def test_functions_with_branches(n, dtype, rng, library):
+    """Loops over shared memory: once each fourth quotient was wrong where a matrix was shared by all."""
+    put, get = library
+    x, y = rng.uniform(-1, 1, (2, 40, n, n))
+    y = (y + 1j * x[::-1] if dtype[0] == "c" else y).astype(dtype)
+
+    def branches(x, y):
+        z = 0.5 * (y.T @ y)
+        return x[0] * 1.0, z / (1 + abs(z)), np.sqrt(1 + z * z), np.exp(-abs(z)), np.sin(z.real)
+
+    fused = fuse(branches, "(n,n),(n,n)")
+    for own in (y, y[0]):
+        arrays = put(x), put(own)
+        assert n > 16 or smallmm.explain(fused, *arrays).fused
+        if smallmm.explain(fused, *arrays).fused:
+            assert_same(fused(*arrays), fused(x, own), get)
