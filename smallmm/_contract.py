@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from . import _products
 from ._adapters import library_of, on_device
 from ._catalog import composed_of_others
-from ._compose import array_of, full_dtype_name, in_one_dtype
+from ._compose import Met, array_of, full_dtype_name, in_one_dtype
 from ._errors import shown
 from ._fuse import Fused, fuse
 from ._options import integer, one_of, pair
@@ -25,8 +25,7 @@ _LEAST_BATCH = 8  # members: fewer do not share the threads
 # Multiplications of a member whose steps are fused, since beyond the kernels of products are as fast by
 # themselves; and of few members, which then run in one thread
 _MOST_OF_A_MEMBER, _MOST_WITHOUT_THREADS = 1 << 17, 1 << 16
-_met: dict[Any, Any] = {}  # by subscripts and shapes: the prepared calls of what computes them
-_MOST_MET = 1024
+_met = Met()  # by subscripts and shapes: the prepared calls of what computes them
 _PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # what is computed as it is
 _NAMES = frozenset(x.name for x in _PLAIN)
 
@@ -201,14 +200,12 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, axes: Any = 2, *, out: Any = None
     subscripts = _tensordots.get(key)
     if subscripts is None:
         subscripts = _subscripts_of(op, axes, shapes)
-        if len(_tensordots) >= _MOST_MET:
-            _tensordots.clear()
-        _tensordots[key] = subscripts
+        _tensordots.keep(key, subscripts)
     answer = _contract(op, subscripts, operands, None, out, None, "K", "safe", False)
     return np.asarray(answer) if isinstance(answer, np.generic) else answer  # as NumPy's
 
 
-_tensordots: dict[Any, str] = {}  # by axes and shapes: the subscripts
+_tensordots = Met()  # by axes and shapes: the subscripts
 
 
 def _subscripts_of(op: str, axes: Any, shapes: Sequence[tuple[int, ...]]) -> str:
@@ -288,9 +285,7 @@ def _contract(
     def fused(op: str, arrays: list[Any], *steps: Any) -> Any:
         function, stacks = _in_one_pass(op, arrays, *steps)
         if function and key and all(x is y for x, y in zip(stacks, operands, strict=True)):
-            if len(_met) >= _MOST_MET:
-                _met.clear()
-            _met[key] = function.prepared
+            _met.keep(key, function.prepared)
         return function(*stacks) if function else None
 
     answer = contraction(op, subscripts, operands, path, out, fused, dtype, order, casting)

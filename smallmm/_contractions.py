@@ -1,6 +1,7 @@
 """Products of several operands, products of vectors, and traces and diagonals."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -333,7 +334,7 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
                 f"arrays[{i - 1}] of shape {shapes[i - 1]}"
             )
         sizes[i + 1 :] = [x.shape[-1]]
-    splits = _cheapest_splits(sizes)
+    splits = _cheapest_splits(tuple(sizes))
 
     def product(first: int, last: int, out: Any = None) -> Any:
         if first == last:
@@ -343,7 +344,8 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
 
     rows, columns = 0 if is_row else slice(None), 0 if is_column else slice(None)
     if out is None:
-        return product(0, len(operands) - 1)[..., rows, columns]
+        whole = product(0, len(operands) - 1)
+        return whole[..., rows, columns] if is_row or is_column else whole
     if is_row:
         target = out[..., None, None] if is_column else out[..., None, :]
     else:
@@ -392,7 +394,8 @@ def _moved(x: Any, source: int, target: int) -> Any:
     return permuted(x, tuple(axes))
 
 
-def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+@lru_cache(maxsize=256)
+def _cheapest_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
     """For each run of matrices the one after which it is split; matrix i is sizes[i] x sizes[i + 1]."""
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}

@@ -12,7 +12,7 @@ from ._adapters import library_of, on_device, type_name
 from ._adapters.base import overrides_ufuncs
 from ._arrays import call
 from ._catalog import composed_of_others
-from ._compose import array_of
+from ._compose import Met, array_of
 from ._composition import Composition, check_output, from_host
 from ._errors import shown
 from ._offloading import current
@@ -23,7 +23,6 @@ from ._shapes import broadcast_shapes
 _LAYOUTS = ("NCHW", "NHWC", "CHWN")
 
 _PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # what is computed as it is
-_MOST_MET = 256
 
 Pair = tuple[int, int]
 
@@ -130,9 +129,7 @@ def conv2d(
         raise ValueError(f"conv2d: out has shape {tuple(out.shape)}; expected {expected}")
     result = call("conv2d", composition, operands, out, {})
     if key:
-        if len(_met) >= _MOST_MET:
-            _met.clear()
-        _met[key] = composition
+        _met.keep(key, composition)
     return result
 
 
@@ -307,7 +304,7 @@ class _Convolution(Composition):
         return a.reshape(*outer, self.groups, c // self.groups, h, w)
 
 
-_met: dict[Any, _Convolution] = {}  # by what `_key` tells
+_met = Met()  # by what `_key` tells
 
 
 def _key(x: Any, w: Any, options: tuple[Any, ...]) -> Any:

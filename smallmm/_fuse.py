@@ -13,7 +13,7 @@ from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
 from ._arrays import as_numpy
-from ._compose import namespace_of
+from ._compose import Met, namespace_of
 from ._composition import INFO_APART, NO_INFO, is_met_on_device
 from ._device_programs import DeviceProgram
 from ._errors import LinAlgError, shown
@@ -58,7 +58,7 @@ class Fused(FunctionOfStacks):
         self._in_graph = object_in_graph(self)
         self._plans: dict[Any, Plan] = {}
         self._forget_calls()
-        self._met: dict[Any, tuple[Plan, DeviceProgram, tuple[int, ...]]] = {}
+        self._met = Met()  # (plan, program, batch) of arrays of a device
 
     def _forget_calls(self) -> None:
         self._prepared, self._prepared_parts = _core.Prepared(), _core.Prepared()
@@ -254,7 +254,8 @@ class Fused(FunctionOfStacks):
         """The plan, the results and info."""
         met = None if options or out is not None else self._met_before(arrays)
         if met is not None:
-            return met[0], *self._by_one_kernel(*met[:2], list(arrays), met[2], (), {})
+            plan, program, batch = met
+            return plan, *self._by_one_kernel(plan, program, list(arrays), batch, (), {})
         tracked = next((x for x in arrays if wants_gradient(x)), None)
         if tracked is not None and out is None:
             recorded = library_of(tracked).recorded_program(self, arrays, options)
@@ -273,9 +274,7 @@ class Fused(FunctionOfStacks):
             results, info = self._step_by_step(plan, operands, batch)
         elif any(map(on_device, operands)):
             if not options and all(map(on_device, arrays)):
-                if len(self._met) >= MOST_RECORDS:
-                    self._met.clear()
-                self._met[_key(arrays)] = plan, program, batch
+                self._met.keep(_key(arrays), (plan, program, batch))
             results, info = self._by_one_kernel(plan, program, operands, batch, arrays, options)
         else:
             if foreign is not None:
@@ -302,7 +301,7 @@ class Fused(FunctionOfStacks):
         """Whether a record of the function takes such arrays, or numbers; else what is wrong is raised."""
         return bool(self._plan(self._operands(arrays), {}).results)
 
-    def _met_before(self, arrays: tuple[Any, ...]) -> tuple[Plan, DeviceProgram, tuple[int, ...]] | None:
+    def _met_before(self, arrays: tuple[Any, ...]) -> Any:
         """What an earlier call of such arrays on a device found: small calls are not to wait for it again."""
         if not self._met or not all(map(on_device, arrays)):
             return None

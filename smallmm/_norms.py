@@ -15,6 +15,7 @@ from ._arrays import without_labels
 from ._calls import checked
 from ._catalog import composed_of_others
 from ._compose import (
+    Met,
     column_sums,
     composed,
     constant_of,
@@ -95,7 +96,11 @@ def vector_norm(
     >>> smallmm.vector_norm([[3.0, 4.0], [1e200, 0.0]], axis=1)
     array([5.e+000, 1.e+200])
     """
-    return _vector_norm("vector_norm", without_labels(x), axis, keepdims, ord, out)
+    key = _key("vector_norm", x, ord, axis, keepdims, out)
+    answer = _again(key, x)
+    if answer is not NotImplemented:
+        return answer
+    return _vector_norm("vector_norm", without_labels(x), axis, keepdims, ord, out, key)
 
 
 @composed_of_others
@@ -151,12 +156,16 @@ def matrix_norm(
     >>> float(smallmm.matrix_norm(a, ord=1)), float(smallmm.matrix_norm(a, ord=np.inf))
     (6.0, 7.0)
     """
+    key = _key("matrix_norm", x, ord, None, keepdims, out)
+    answer = _again(key, x)
+    if answer is not NotImplemented:
+        return answer
     x = without_labels(x)
     if dimensions(x) < 2:
         raise ValueError(
             f"matrix_norm: x has shape {np.shape(x)}; expected at least 2 dimensions, (..., m, n)"
         )
-    return _matrix_norm("matrix_norm", x, (-2, -1), keepdims, ord, out)
+    return _matrix_norm("matrix_norm", x, (-2, -1), keepdims, ord, out, key)
 
 
 @composed_of_others
@@ -211,11 +220,15 @@ def norm(
     array([[ 3., 12.],
            [21., 30.]])
     """
+    key = _key("norm", x, ord, axis, keepdims, out)
+    answer = _again(key, x)
+    if answer is not NotImplemented:
+        return answer
     x = without_labels(x)
     ndim = dimensions(x)
     if axis is None:
         if ord is None:
-            return _vector_norm("norm", x, None, keepdims, 2, out)
+            return _vector_norm("norm", x, None, keepdims, 2, out, key)
         axis = tuple(range(ndim))
         if ndim not in (1, 2):
             raise ValueError(
@@ -223,10 +236,10 @@ def norm(
             )
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     if len(axes) == 1:
-        return _vector_norm("norm", x, axes[0], keepdims, 2 if ord is None else ord, out)
+        return _vector_norm("norm", x, axes[0], keepdims, 2 if ord is None else ord, out, key)
     if len(axes) != 2:
         raise ValueError(f"norm: axis is {shown(axis)}; expected an integer or a pair of them")
-    return _matrix_norm("norm", x, tuple(axes), keepdims, "fro" if ord is None else ord, out)
+    return _matrix_norm("norm", x, tuple(axes), keepdims, "fro" if ord is None else ord, out, key)
 
 
 @composed_of_others
@@ -360,7 +373,24 @@ def matrix_rank(
 # --- what the public functions share -------------------------------------------------------------------
 
 
-def _vector_norm(op: str, x: Any, axis: Any, keepdims: Any, order: Any, out: Any) -> Any:
+_met = Met()  # by `_key`: compositions
+
+
+def _key(op: str, x: Any, order: Any, axis: Any, keepdims: Any, out: Any) -> Any:
+    """What calls have in common that one composition serves as it is; None: they are looked at anew."""
+    plain = out is None and keepdims is False and type(axis) in (int, type(None))
+    if not plain or type(order) not in (int, float, str, type(None)):
+        return None
+    return op, getattr(x, "ndim", None), type(order), order, axis
+
+
+def _again(key: Any, x: Any) -> Any:
+    """The result if such a call was met before, else NotImplemented."""
+    met = _met.get(key)
+    return NotImplemented if met is None else met.directly((x,))
+
+
+def _vector_norm(op: str, x: Any, axis: Any, keepdims: Any, order: Any, out: Any, key: Any) -> Any:
     if isinstance(order, bool | str) or not isinstance(order, Real) or order != order:
         raise ValueError(f"{op}: ord is {shown(order)}; expected a number, inf or -inf")
     axes = _axes(op, x, axis)
@@ -370,10 +400,12 @@ def _vector_norm(op: str, x: Any, axis: Any, keepdims: Any, order: Any, out: Any
         )
     names = ",".join(f"k{i}" for i in range(len(axes)))
     composition = composition_of(op, f"({names})->()", (REAL,), _norm_of_vectors, len(axes), float(order))
-    return _reduced(op, composition, x, axes, keepdims, out)
+    return _reduced(op, composition, x, axes, keepdims, out, None if order < 0 else key)
 
 
-def _matrix_norm(op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: Any, out: Any) -> Any:
+def _matrix_norm(
+    op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: Any, out: Any, key: Any
+) -> Any:
     order = _matrix_order(op, "ord", order)
     axes = _axes(op, x, axis)
     shape = np.shape(x)
@@ -385,11 +417,11 @@ def _matrix_norm(op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: A
         )
     else:
         composition = composition_of(op, "(m,n)->()", (REAL,), _norm_of_matrices, order)
-    return _reduced(op, composition, x, axes, keepdims, out)
+    return _reduced(op, composition, x, axes, keepdims, out, None if order in (-1, -inf) else key)
 
 
 def _reduced(
-    op: str, composition: Composition, x: Any, axes: tuple[int, ...], keepdims: Any, out: Any
+    op: str, composition: Composition, x: Any, axes: tuple[int, ...], keepdims: Any, out: Any, key: Any
 ) -> Any:
     """The composition of x, whose core dimensions are these axes, which stay with length 1 if `keepdims`."""
     keep = flag(op, "keepdims", keepdims)
@@ -402,6 +434,8 @@ def _reduced(
         target = out[tuple(0 if i in axes else slice(None) for i in range(ndim))]
     if axes != tuple(range(ndim - len(axes), ndim)):
         x = permuted(x, (*(i for i in range(ndim) if i not in axes), *axes))
+    elif key is not None and composition.nout == 1:
+        _met.keep(key, composition)
     result = composed(composition, {"x": x}, (target,) if composition.nout > 1 else target)
     if composition.nout > 1:
         result = checked(op, result, NOT_ORTHOGONAL)
