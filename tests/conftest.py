@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from accuracy import COMPLEX, DTYPES
+from accuracy import DTYPES, has_fma
 from hypothesis import HealthCheck, settings
 
 import smallmm._core as core
@@ -39,6 +39,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    items[:] = filter(needs_isa, items)
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if LIBRARIES & {*item.fixturenames, *(x for x in parameters if isinstance(x, str))}:
@@ -57,17 +58,30 @@ def isa(request):
     core.select_isa(None)
 
 
+def needs_isa(item):
+    """Whether a test must be tried with its instruction set. The best one, and those that round otherwise,
+    always are. For accuracy (`@pytest.mark.accuracy`) that is enough: with FMA all give the same bits, which
+    test_bits.py and core/test_linalg.c compare. complex64 (`@pytest.mark.best_isa`) is tried with the best
+    alone, since core/test_linalg.c tries all."""
+    isa = item.callspec.params.get("isa") if hasattr(item, "callspec") else None
+    if isa in (None, core.isas_available()[-1]):
+        return True
+    return not item.get_closest_marker("best_isa") and not (
+        item.get_closest_marker("accuracy") and has_fma(isa)
+    )
+
+
 @pytest.fixture(params=DTYPES, ids=lambda dtype: dtype.__name__)
 def dtype(request):
     return np.dtype(request.param)
 
 
-@pytest.fixture(params=DTYPES + COMPLEX, ids=lambda dtype: dtype.__name__)
+@pytest.fixture(
+    params=[*DTYPES, pytest.param(np.complex64, marks=pytest.mark.best_isa), np.complex128],
+    ids=lambda dtype: dtype.__name__,
+)
 def number(request):
-    """dtype, or a complex one; complex64 with the best instruction set, for core/test_linalg.c tries all."""
-    forced = request.getfixturevalue("isa") if "isa" in request.fixturenames else None
-    if request.param == np.complex64 and forced not in (None, core.isas_available()[-1]):
-        pytest.skip("core/test_linalg.c tries it")
+    """dtype, or a complex one."""
     return np.dtype(request.param)
 
 

@@ -142,6 +142,7 @@ def assert_pairs(w, v):
             j += 2
 
 
+@pytest.mark.accuracy
 @pytest.mark.parametrize("n", ORDERS)
 def test_accuracy(isa, number, n, rng):
     for name, a in kinds(rng, n, number).items():

@@ -704,9 +704,8 @@ class TestJax:
             for y, z in zip(jax.tree.leaves(found), expected, strict=True):
                 assert y.dtype == z.dtype
                 np.testing.assert_allclose(y, z, rtol=1e-10, atol=1e-12)
-        jax.test_util.check_grads(
-            lambda *x: function(*map(xp.asarray, x)), x, order=2, modes=["rev"], rtol=1e-3, atol=1e-4
-        )
+        # Compiled: without, JAX compiles each of many steps by itself, which takes longer.
+        jax.test_util.check_grads(jax.jit(function), x, order=2, modes=["rev"], rtol=1e-3, atol=1e-4)
 
     @pytest.mark.parametrize(
         "name",

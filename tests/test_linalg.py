@@ -516,6 +516,7 @@ def test_inverses_that_overflow(isa, dtype, n, rng):
 ORDERS = range(1, 34)  # the last is beyond our kernels
 
 
+@pytest.mark.accuracy
 @pytest.mark.parametrize("n", ORDERS)
 class TestAccuracy:
     def test_lu(self, isa, number, n, rng):

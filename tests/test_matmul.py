@@ -126,6 +126,7 @@ class TestDeepSums:
             with smallmm.threads(number):
                 assert_same_bits(smallmm.batched_matmul(a, b), alone)
 
+    @pytest.mark.accuracy
     @pytest.mark.parametrize("k", [1025, 5000, 100_000, 1_000_000, 4_000_000])
     def test_accuracy(self, isa, dtype, k, rng):
         """Of numbers that are all alike the errors of a sum in a row are, too, and add up."""

@@ -97,6 +97,7 @@ def assert_accurate(u, s, vh, a, name=""):
     assert (s >= 0).all(), name
 
 
+@pytest.mark.accuracy
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_accuracy(isa, dtype, shape, rng):
     n, k = max(shape), min(shape)
@@ -117,6 +118,7 @@ def test_accuracy(isa, dtype, shape, rng):
             assert (difference <= n * np.finfo(dtype).eps * norm(a)).all()
 
 
+@pytest.mark.accuracy
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_values_of_float32(isa, shape, rng):
     for name, a in kinds(rng, *shape, np.float32).items():

@@ -4,19 +4,9 @@ people call; and what has no kernel says so."""
 import numpy as np
 import pytest
 from accuracy import as_tuple
+from device_operands import CONDITIONS, ERRORS, REFINED, kinds, operands
 from matrices import OF_DIAGONALS, diagonals_of_every_kind, good, normal
-from test_device_linalg import (
-    CONDITIONS,
-    ERRORS,
-    MANY,
-    RECTANGLES,
-    REFINED,
-    assert_cpu_bits,
-    assert_same_bits,
-    call,
-    kinds,
-    operands,
-)
+from test_device_linalg import MANY, RECTANGLES, assert_cpu_bits, assert_same_bits, call
 from test_device_matmul import LAYOUTS
 
 import smallmm

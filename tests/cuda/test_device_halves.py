@@ -6,19 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+from device_operands import FACTORED, SOLVED, SQUARE, TALL, WIDE, kinds, operands
 from matrices import normal
-from test_device_linalg import (
-    FACTORED,
-    MANY,
-    RECTANGLES,
-    SOLVED,
-    SQUARE,
-    TALL,
-    WIDE,
-    kinds,
-    on_host,
-    operands,
-)
+from test_device_linalg import MANY, RECTANGLES, on_host
 from test_device_matmul import LAYOUTS
 
 import smallmm

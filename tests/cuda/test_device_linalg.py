@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 from accuracy import as_tuple
-from matrices import deficient, extreme, good, nearly_deficient, normal, not_finite
+from device_operands import SQUARE, TALL, WIDE, WITH_COLUMNS, kinds, operands, same_signs
+from matrices import good
 from test_device_matmul import LAYOUTS
 
 import smallmm
@@ -14,29 +15,6 @@ from smallmm import _core
 
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
-FACTORED = ["lu_factor", "inv", "det", "slogdet", "cholesky", "cholesky_upper"]
-FACTORED += ["ldl_factor", "ldl_factor_upper", "ldl_factor_symmetric", "ldl_factor_symmetric_upper"]
-SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_upper"]
-SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
-SOLVED += ["solve_pos", "solve_pos_upper", "solve_sym", "solve_sym_upper", "solve_her", "solve_her_upper"]
-SOLVED += ["ldl_solve", "ldl_solve_upper", "ldl_solve_symmetric", "ldl_solve_symmetric_upper"]
-SPECTRA = ["eig", "eigvals", "eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper", "expm"]
-CONDITIONS = ["lu_rcond", "lu_rcond_inf"]
-REFINED = ["refine", "refine_extra"]
-ERRORS = ["backward_error", "backward_error_extra", "backward_error_norm", "backward_error_norm_extra"]
-SQUARE = FACTORED + SOLVED + SPECTRA + CONDITIONS + REFINED + ERRORS
-TALL = [
-    "qr_tall",
-    "qr_complete",
-    "qr_r_tall",
-    "qr_raw_tall",
-    "lstsq",
-    "svd_tall",
-    "svd_full_tall",
-    "svdvals_tall",
-]
-WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide", "lstsq", "svd_wide", "svd_full_wide", "svdvals_wide"]
-WITH_COLUMNS = [*SOLVED, "lstsq"]
 ORDERS = [*range(1, 33)]
 MANY = 4321  # more matrices than those batches have that the plan takes for small
 RECTANGLES = [
@@ -55,47 +33,6 @@ RECTANGLES = [
 ]
 
 
-def kinds(rng, m, n, dtype):
-    """Good, hard and bad matrices, next to each other; symmetric ones among the square."""
-    makers = (good, extreme, deficient, not_finite)
-    stacks = [maker(rng, m, n, dtype) for maker in makers for _ in range(2)]
-    if m == n:
-        x = good(rng, n, n, dtype)
-        stacks.append((x @ x.conj().mT + 0.01 * np.eye(n)).astype(dtype))
-    a = np.concatenate(stacks)
-    return a[rng.permutation(len(a))]
-
-
-def operands(rng, name, a, k=2):
-    """What a gufunc takes besides a, on the host."""
-    if name in ("lu_solve", "lu_solve_transposed"):
-        with np.errstate(all="ignore"):
-            lu, pivots, _ = _core.lu_factor(a)
-        return [lu, pivots, normal(rng, (*a.shape[:-1], k), a.dtype)]
-    if name in CONDITIONS + REFINED + ERRORS:
-        b = normal(rng, (*a.shape[:-1], k), a.dtype)
-        with np.errstate(all="ignore"):
-            lu, pivots, _ = _core.lu_factor(a)
-            x = _core.reference(_core.lu_solve, lu, pivots, b) * a.dtype.type(1 + 2.0**-8)
-            norm = np.abs(a).sum(-2).max(-1).astype(a.real.dtype)
-        return (
-            [lu, pivots, norm]
-            if name in CONDITIONS
-            else [a, lu, pivots, b, x]
-            if name in REFINED
-            else [a, x, b]
-        )
-    if name.startswith("ldl_solve"):
-        ld, pivots, _ = getattr(_core, name.replace("solve", "factor"))(a)
-        return [ld, pivots, normal(rng, (*a.shape[:-1], k), a.dtype)]
-    if name == "lstsq":
-        a = np.concatenate([nearly_deficient(rng, *a.shape[-2:], a.dtype), a])[: len(a)]
-        return [a, normal(rng, (*a.shape[:-1], k), a.dtype), np.asarray(1e-6, a.real.dtype)]
-    if name in WITH_COLUMNS:
-        return [a, normal(rng, (*a.shape[:-1], k), a.dtype)]
-    return [a]
-
-
 def on_host(name, arrays):
     with np.errstate(all="ignore"):
         return as_tuple(getattr(_core, name)(*arrays))
@@ -103,12 +40,6 @@ def on_host(name, arrays):
 
 def assert_cpu_bits(name, results, arrays):
     assert_same_bits(name, results, on_host(name, arrays))
-
-
-def same_signs(x, y):
-    """Of all parts that are numbers, zeros included."""
-    parts = ((x.real, y.real), (x.imag, y.imag)) if x.dtype.kind == "c" else ((x, y),)
-    return all((np.isnan(x) | (np.signbit(x) == np.signbit(y))).all() for x, y in parts)
 
 
 def assert_same_bits(name, results, expected):

@@ -16,8 +16,8 @@ import numpy as np
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS), str(TESTS / "cuda")]
 
+from device_operands import SQUARE, TALL, kinds, operands, same_signs  # noqa: E402
 from matrices import OF_DIAGONALS, diagonals_of_every_kind, normal  # noqa: E402
-from test_device_linalg import SQUARE, TALL, kinds, operands, same_signs  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
 from smallmm._shapes import arithmetic, meet  # noqa: E402
