@@ -18,6 +18,7 @@ except (ValueError, ModuleNotFoundError) as why:
     raise explained(why) from None
 
 from . import _composition, _gradients, cuda  # noqa: F401  # the rules
+from ._adapters import recording
 from ._banded import solve_banded, solve_tridiagonal, solveh_banded
 from ._cholesky import (
     ChoFactorResult,
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from ._tune import TuneResult, tune
 
 _composition.PROGRAMS.append(lambda: import_module("._fused_plan", __name__).OF_COMPOSITIONS)
+recording.PASSES.append(lambda: import_module("._backward", __name__))
 
 # Imported when first asked for: they would add to every import.
 _LATER = {

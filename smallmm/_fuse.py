@@ -12,6 +12,7 @@ import numpy as np
 from . import _core
 from ._adapters import library_of, on_device, type_name
 from ._adapters.dask import is_lazy, lazily
+from ._adapters.recording import PASSES
 from ._arrays import as_numpy
 from ._compose import Met, namespace_of
 from ._composition import INFO_APART, NO_INFO, is_met_on_device
@@ -124,6 +125,7 @@ class Fused(FunctionOfStacks):
         program, why = self._program_for(plan, operands)
         if not self._has_rules(plan, operands, options):
             program, why = None, _NO_RULES
+        operands = [x.detach() if wants_gradient(x) else x for x in operands]
         details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
         fused = program is not None
         if isinstance(program, DeviceProgram):
@@ -181,10 +183,9 @@ class Fused(FunctionOfStacks):
         wanted = tuple(i for i, x in enumerate(operands) if wants_gradient(x))
         if not wanted:
             return True
-        from ._backward import backward_of_plan  # which is wanted by few
-
         results = [np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in plan.results]
-        return backward_of_plan(self, plan, options).is_recordable(operands, results, wanted)
+        backward = PASSES[0]().backward_of_plan(self, plan, options)
+        return bool(backward.is_recordable(operands, results, wanted))
 
     # --- recording ---
 

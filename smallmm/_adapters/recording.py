@@ -13,6 +13,8 @@ Arrays = tuple[Any, ...]
 #   -> gradients of the first operands, or functions that compute them, which are called if they are wanted
 Rule = Callable[[Any, Arrays, Arrays, Arrays], Arrays]
 RULES: dict[str, Rule] = {}  # by the gufunc's name
+# Gives the module of backward passes when one is first wanted. The package enters it, since it imports `fuse`
+PASSES: list[Callable[[], Any]] = []
 
 
 def gradients(

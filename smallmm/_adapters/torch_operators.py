@@ -8,7 +8,7 @@ their graphs, and know its results' shapes. torch.vmap adds a batch dimension.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 from typing import Any
 
@@ -17,7 +17,6 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import _core
-from .._backward import Backward, backward_of, backward_of_plan
 from .._composition import Composition
 from .._errors import explain_failure, wrong_dtype
 from .._shapes import (
@@ -34,10 +33,11 @@ from .._shapes import (
 )
 from .base import Call, type_name
 from .dlpack import namespace_of_all, refuse_without_ml_dtypes
-from .recording import gradients, has_rule
+from .recording import PASSES, gradients, has_rule
 
 Arrays = tuple[Any, ...]
 
+_passes = cache(lambda: PASSES[0]())
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _modes = torch._C._len_torch_dispatch_stack
 
@@ -96,10 +96,11 @@ def recorded(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands:
         return _computed(call, op, gufunc, names, operands)
     if torch._C._are_functorch_transforms_active():
         return Transformed.apply(call, op, gufunc, names, *operands)
-    return differentiated(backward_of(gufunc), _computed(call, op, gufunc, names, operands), operands)
+    results = _computed(call, op, gufunc, names, operands)
+    return differentiated(_passes().backward_of(gufunc), results, operands)
 
 
-def differentiated(backward: Backward, results: Arrays, operands: Arrays) -> Arrays:
+def differentiated(backward: Any, results: Arrays, operands: Arrays) -> Arrays:
     """The results of a call, which autograd has the backward pass of."""
     return Recorded.apply(backward, results, *operands)
 
@@ -112,7 +113,7 @@ def recorded_composition(
     if torch._C._are_functorch_transforms_active():
         return None
     results = _computed(call, op, composition, tuple(operands), arrays)
-    backward = backward_of(composition)
+    backward = _passes().backward_of(composition)
     return differentiated(backward, results, arrays) if _has_rules(backward, arrays, results) else None
 
 
@@ -122,7 +123,7 @@ def recorded_program(function: Any, arrays: Arrays, options: dict[str, Any]) -> 
     if any(map(is_followed, arrays)) or torch._C._are_functorch_transforms_active():
         return None
     plan, results, info = function.parts(*map(_detached, arrays), **options)
-    backward = backward_of_plan(function, plan, options)
+    backward = _passes().backward_of_plan(function, plan, options)
     outputs = tuple(results) if info is None else (*results, info)
     if not _has_rules(backward, arrays, outputs):
         return None
@@ -130,7 +131,7 @@ def recorded_program(function: Any, arrays: Arrays, options: dict[str, Any]) -> 
     return plan, list(outputs[: len(results)]), None if info is None else outputs[-1]
 
 
-def _has_rules(backward: Backward, operands: Any, results: Any) -> bool:
+def _has_rules(backward: Any, operands: Any, results: Any) -> bool:
     wanted = tuple([i for i, x in enumerate(operands) if getattr(x, "requires_grad", False)])
     return backward.is_recordable([*map(_detached, operands)], results, wanted)
 
@@ -140,7 +141,7 @@ class Recorded(torch.autograd.Function):
     where that is wanted, and so are derivatives in forward mode."""
 
     @staticmethod
-    def forward(context: Any, backward: Backward, results: Arrays, *operands: Any) -> Arrays:
+    def forward(context: Any, backward: Any, results: Arrays, *operands: Any) -> Arrays:
         _remember(context, backward, operands, results)
         return results
 
@@ -163,7 +164,7 @@ class Transformed(torch.autograd.Function):
 
     @staticmethod
     def setup_context(context: Any, inputs: Arrays, output: Arrays) -> None:
-        _remember(context, backward_of(inputs[2]), inputs[4:], output)
+        _remember(context, _passes().backward_of(inputs[2]), inputs[4:], output)
 
     @staticmethod
     def backward(context: Any, *grads: Any) -> Any:
@@ -197,7 +198,7 @@ def _computed(call: Call, op: str, gufunc: Any, names: tuple[str, ...], operands
     return results if gufunc.nout > 1 else (results,)
 
 
-def _remember(context: Any, backward: Backward, operands: Arrays, results: Arrays) -> None:
+def _remember(context: Any, backward: Any, operands: Arrays, results: Arrays) -> None:
     """What the backward pass needs."""
     arrays = (*operands, *results) if backward.gufunc is not None else operands
     context.rule = backward
@@ -426,7 +427,7 @@ def _mapped(call: Call, gufunc: Any, info: Any, in_dims: Arrays, label: str, *op
 
 
 def _set_up(gufunc: Any, ctx: Any, inputs: Arrays, output: Any) -> None:
-    _remember(ctx, backward_of(gufunc), inputs[1:], output if gufunc.nout > 1 else (output,))
+    _remember(ctx, _passes().backward_of(gufunc), inputs[1:], output if gufunc.nout > 1 else (output,))
 
 
 def _parsed(label: str) -> tuple[str, tuple[str, ...]]:

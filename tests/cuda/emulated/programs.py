@@ -17,7 +17,8 @@ sys.path[:0] = [str(TESTS)]
 from checks import raised  # noqa: E402
 
 import smallmm  # noqa: E402
-from smallmm import _core, _device_programs, _gradients, _program_texts, cuda, fuse  # noqa: E402
+from smallmm import _core, _device_programs, _program_texts, cuda, fuse  # noqa: E402
+from smallmm._backward import backward_of, backward_of_plan  # noqa: E402
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
 RNG = np.random.default_rng(0)
@@ -295,14 +296,25 @@ def layouts():
 
 
 def derivatives():
-    """Rules that run in one pass, of gradients that lie in any way."""
+    """Backward passes, of gradients that lie in any way."""
     for n, dtype in ((3, "f8"), (8, "f4"), (17, "f8"), (32, "f4"), (4, "c16")):
         a, g = normal((2, 9, n, n), dtype)
         w, gw = RNG.standard_normal((2, 9, n)).astype(a.real.dtype)
-        check(_gradients._of_inverse.fused, a, g)
-        check(_gradients._of_cholesky.fused, a, g)
-        check(_gradients._of_eigenvalues.fused, a, gw)
-        check(_gradients._of_eigenvectors.fused, w, a, gw, g)
+        info = np.zeros(9, np.int32)
+        check(backward_pass("inv"), a, a, info, g)
+        check(backward_pass("cholesky"), a, a, info, g)
+        check(backward_pass("eigh", (0,)), a, w, a, info, gw)
+        check(backward_pass("eigh", (0, 1)), a, w, a, info, gw, g)
+    x, p, z, f, h, q, r = kalman(3, 2)
+    plan = smallmm.kalman_step._plan(smallmm.kalman_step._operands((x, p, z, f, h, q, r)), {})
+    grads = normal(x.shape, "f8"), normal(p.shape, "f8")
+    step = backward_of_plan(smallmm.kalman_step, plan, {})._pass((0, 1), (0, 1, 2))
+    check(step, x, p, z, f, h, q, r, *grads)
+
+
+def backward_pass(name, given=(0,)):
+    """Of a gufunc: a function of its operand, its results, and the gradients of those that are given."""
+    return backward_of(getattr(_core, name))._pass(given, (0,))
 
 
 def failures():
