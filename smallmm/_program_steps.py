@@ -100,7 +100,7 @@ def _text_of(name: str, dtype: int) -> _Text | None:
 
 
 # Functions whose code has branches, and calls for rare arguments. Their loops over shared memory are not
-# unrolled: that saves nothing, and NVRTC of CUDA 13 made wrong code of complex quotients, each fourth
+# unrolled: that saves nothing, and NVRTC 13.0 gave the last of four complex quotients a wrong address
 _WITH_BRANCHES = {
     *("divide", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "erfc", "ndtr"),
     *("power", "arctan2", "exponent", "scaled"),
