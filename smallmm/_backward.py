@@ -40,18 +40,17 @@ class Backward:
         self.outputs = list(outputs)
         self.function = function
         self.gufunc = gufunc
-        self._passes: dict[Any, Fused | None] = {}
+        self._passes: dict[Any, Fused] = {}
         self._recordable: dict[Any, bool] = {}
 
     def is_recordable(self, operands: Sequence[Any], results: Sequence[Any], wanted: tuple[int, ...]) -> bool:
         """Whether all steps have rules for operands of such dtypes."""
-        key = wanted, tuple([getattr(x, "dtype", type(x)) for x in operands])
+        key = wanted, _dtypes(operands)
         if key not in self._recordable:
             given = tuple(i for i, x in enumerate(results) if x is not None and dtype_of(x).kind in "fcV")
-            fused = self._pass(given, wanted)
             arrays = (*operands, *(results if self.gufunc is not None else ()), *(results[i] for i in given))
             try:
-                self._recordable[key] = fused is not None and fused.is_recorded(arrays)
+                self._recordable[key] = self._pass(given, wanted).is_recorded(arrays)
             except _NOT_RECORDED:
                 self._recordable[key] = False
         return self._recordable[key]
@@ -62,17 +61,17 @@ class Backward:
         """The gradients of the wanted operands, broadcast to all batch dimensions; None: the rules are to be
         used one step after the other. grads: of the results, None for those that nothing depends on."""
         given = tuple([i for i, g in enumerate(grads) if g is not None])
-        fused = self._pass(given, wanted)
+        fused, some = self._pass(given, wanted), [grads[i] for i in given]
         if self.gufunc is None:
-            assert fused is not None
-            return fused.ex(*operands, *[grads[i] for i in given])[0]
-        if fused is None or not self._is_small(operands):
+            return fused.ex(*operands, *some)[0]
+        key = given, wanted, _dtypes(operands)
+        if not (self._recordable.get(key, True) and self._is_small(operands)):
             return None
         try:
             saved = [0 if x is None else x for x in results]  # info that is 0 everywhere
-            return fused.ex(*operands, *saved, *[grads[i] for i in given])[0]
+            return fused.ex(*operands, *saved, *some)[0]
         except _NOT_RECORDED:
-            self._passes[given, wanted] = None
+            self._recordable[key] = False
             return None
 
     def _is_small(self, operands: Sequence[Any]) -> bool:
@@ -81,7 +80,7 @@ class Backward:
             return False
         return max(map(max, cores)) <= MOST_ON_DEVICE or not on_device(operands[0])
 
-    def _pass(self, given: tuple[int, ...], wanted: tuple[int, ...]) -> Fused | None:
+    def _pass(self, given: tuple[int, ...], wanted: tuple[int, ...]) -> Fused:
         if (given, wanted) not in self._passes:
 
             def backward_pass(*symbols: Any) -> Any:
@@ -151,3 +150,7 @@ def _steps_of(composition: Composition) -> Callable[..., Any]:
         return [record.as_symbol(x) for x in composition.run(record.namespace(record), symbols)]
 
     return steps
+
+
+def _dtypes(operands: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([getattr(x, "dtype", type(x)) for x in operands])
