@@ -16,8 +16,10 @@ from ._fused_plan import Plan, structure
 from ._reverse import gradients_of_inputs
 from ._shapes import core_dimensions, dtype_of
 
-# Orders on a device up to which one kernel of all steps takes less time than kernels of single ones (H200)
-MOST_ON_DEVICE = 16
+# Orders on a device up to which one kernel of all steps is used instead of kernels of single ones (H200;
+# measured for these and for `inv`)
+_MOST_ON_DEVICE = {"cholesky": 32, "cholesky_upper": 32, "eigh": 32, "eigh_upper": 32}
+_MOST_OF_OTHERS = 16
 
 _NOT_RECORDED = (TypeError, ValueError, NotImplementedError)  # a step has no rule, or depends on elements
 
@@ -25,22 +27,62 @@ _NOT_RECORDED = (TypeError, ValueError, NotImplementedError)  # a step has no ru
 class Backward:
     """The backward pass of a function: a fused one for each set of gradients that are given and wanted."""
 
-    def __init__(
-        self,
-        name: str,
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-        function: Callable[..., Any] | None = None,
-        gufunc: Any = None,
-    ) -> None:
-        """inputs, outputs: how many core dimensions each operand and each result has. function: of symbols,
-        whose results it returns; or the gufunc whose rule is used."""
+    gufunc: Any = None  # whose rule it is; its results are saved, too
+
+    def __init__(self, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """inputs, outputs: how many core dimensions each operand and each result has."""
         self.name = name
         self.inputs = list(inputs)
         self.outputs = list(outputs)
-        self.function = function
-        self.gufunc = gufunc
         self._passes: dict[Any, Fused] = {}
+
+    def gradients(
+        self, operands: Sequence[Any], results: Sequence[Any], grads: Sequence[Any], wanted: tuple[int, ...]
+    ) -> Sequence[Any] | None:
+        """The gradients of the wanted operands, broadcast to all batch dimensions; None: the rule is to be
+        used one step after the other. grads: of the results, None for those that nothing depends on."""
+        given = tuple([i for i, g in enumerate(grads) if g is not None])
+        return self._pass(given, wanted).ex(*operands, *[grads[i] for i in given])[0]
+
+    def _pass(self, given: tuple[int, ...], wanted: tuple[int, ...]) -> Fused:
+        if (given, wanted) not in self._passes:
+
+            def backward_pass(*symbols: Any) -> Any:
+                """Zeros are the gradients of what nothing depends on."""
+                operands, others = symbols[: len(self.inputs)], symbols[len(self.inputs) :]
+                found = self._found(operands, others, given, wanted)
+                xp = symbols[0].__array_namespace__()
+                return tuple(xp.zeros_like(operands[i]) if found[i] is None else found[i] for i in wanted)
+
+            backward_pass.__name__ = f"backward pass of {self.name}"
+            dims = [*self.inputs, *self._saved(), *(self.outputs[i] for i in given)]
+            words = (",".join(f"d{i}_{k}" for k in range(n)) for i, n in enumerate(dims))
+            self._passes[given, wanted] = fuse(backward_pass, ",".join(f"({core})" for core in words))
+        return self._passes[given, wanted]
+
+    def _saved(self) -> list[int]:
+        """How many core dimensions each result has that the pass uses."""
+        return []
+
+    def _found(self, operands: Any, others: Any, given: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
+        """The gradient of each operand, of symbols; None if there is none. others: what was saved, and the
+        gradients that are given."""
+        raise NotImplementedError
+
+    def _all(self, given: tuple[int, ...], some: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradient of each result, of which these are given."""
+        known = dict(zip(given, some, strict=True))
+        return tuple(known.get(i) for i in range(len(self.outputs)))
+
+
+class OfSteps(Backward):
+    """Of a function of symbols, which returns a list of its results."""
+
+    def __init__(
+        self, name: str, inputs: Sequence[int], outputs: Sequence[int], function: Callable[..., Any]
+    ) -> None:
+        super().__init__(name, inputs, outputs)
+        self.function = function
         self._recordable: dict[Any, bool] = {}
 
     def is_recordable(self, operands: Sequence[Any], results: Sequence[Any], wanted: tuple[int, ...]) -> bool:
@@ -48,68 +90,54 @@ class Backward:
         key = wanted, _dtypes(operands)
         if key not in self._recordable:
             given = tuple(i for i, x in enumerate(results) if x is not None and dtype_of(x).kind in "fcV")
-            arrays = (*operands, *(results if self.gufunc is not None else ()), *(results[i] for i in given))
             try:
-                self._recordable[key] = self._pass(given, wanted).is_recorded(arrays)
+                one_pass = self._pass(given, wanted)
+                self._recordable[key] = one_pass.is_recorded((*operands, *(results[i] for i in given)))
             except _NOT_RECORDED:
                 self._recordable[key] = False
         return self._recordable[key]
 
+    def _found(self, operands: Any, others: Any, given: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
+        results = self.function(*operands)
+        return gradients_of_inputs(operands[0].record, results, self._all(given, others)[: len(results)])
+
+
+class OfRule(Backward):
+    """Of a gufunc, or a composition, that has a rule."""
+
+    def __init__(self, gufunc: Any, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        super().__init__(gufunc.__name__, inputs, outputs)
+        self.gufunc = gufunc
+        self._refused: set[Any] = set()  # what was not recorded
+
     def gradients(
         self, operands: Sequence[Any], results: Sequence[Any], grads: Sequence[Any], wanted: tuple[int, ...]
     ) -> Sequence[Any] | None:
-        """The gradients of the wanted operands, broadcast to all batch dimensions; None: the rules are to be
-        used one step after the other. grads: of the results, None for those that nothing depends on."""
         given = tuple([i for i, g in enumerate(grads) if g is not None])
-        fused, some = self._pass(given, wanted), [grads[i] for i in given]
-        if self.gufunc is None:
-            return fused.ex(*operands, *some)[0]
         key = given, wanted, _dtypes(operands)
-        if not (self._recordable.get(key, True) and self._is_small(operands)):
+        if key in self._refused or not self._is_small(operands):
             return None
+        saved = [0 if x is None else x for x in results]  # info that is 0 everywhere
         try:
-            saved = [0 if x is None else x for x in results]  # info that is 0 everywhere
-            return fused.ex(*operands, *saved, *some)[0]
+            return self._pass(given, wanted).ex(*operands, *saved, *[grads[i] for i in given])[0]
         except _NOT_RECORDED:
-            self._recordable[key] = False
+            self._refused.add(key)
             return None
 
     def _is_small(self, operands: Sequence[Any]) -> bool:
         cores = [x.shape[x.ndim - n :] for x, n in zip(operands, self.inputs, strict=True) if n]
         if max(map(prod, cores)) > MOST_RECORDED:
             return False
-        return max(map(max, cores)) <= MOST_ON_DEVICE or not on_device(operands[0])
+        most = _MOST_ON_DEVICE.get(self.name, _MOST_OF_OTHERS)
+        return max(map(max, cores)) <= most or not on_device(operands[0])
 
-    def _pass(self, given: tuple[int, ...], wanted: tuple[int, ...]) -> Fused:
-        if (given, wanted) not in self._passes:
+    def _saved(self) -> list[int]:
+        return self.outputs
 
-            def backward_pass(*symbols: Any) -> Any:
-                return self._computed(given, wanted, symbols)
-
-            backward_pass.__name__ = f"backward pass of {self.name}"
-            saved = self.outputs if self.gufunc is not None else []
-            dims = [*self.inputs, *saved, *(self.outputs[i] for i in given)]
-            words = (",".join(f"d{i}_{k}" for k in range(n)) for i, n in enumerate(dims))
-            self._passes[given, wanted] = fuse(backward_pass, ",".join(f"({core})" for core in words))
-        return self._passes[given, wanted]
-
-    def _computed(self, given: tuple[int, ...], wanted: tuple[int, ...], symbols: Sequence[Any]) -> Any:
-        """The gradients of the wanted operands, of symbols: zeros of those that nothing depends on."""
-        record = symbols[0].record
-        xp = record.namespace(record)
-        operands, others = tuple(symbols[: len(self.inputs)]), tuple(symbols[len(self.inputs) :])
-        if self.gufunc is not None:
-            results, some = others[: len(self.outputs)], others[len(self.outputs) :]
-        else:
-            assert self.function is not None
-            results, some = tuple(self.function(*operands)), others
-        known = dict(zip(given, some, strict=True))
-        grads = tuple(known.get(i) for i in range(len(self.outputs)))
-        if self.gufunc is not None:
-            found: Sequence[Any] = gradients(xp, self.gufunc, operands, results, grads, True, wanted)
-        else:
-            found = gradients_of_inputs(record, results, grads[: len(results)])
-        return tuple(xp.zeros_like(operands[i]) if found[i] is None else found[i] for i in wanted)
+    def _found(self, operands: Any, others: Any, given: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
+        results, some = others[: len(self.outputs)], others[len(self.outputs) :]
+        xp = operands[0].__array_namespace__()
+        return gradients(xp, self.gufunc, operands, results, self._all(given, some), True, wanted)
 
 
 _of_gufuncs: dict[str, Backward] = {}
@@ -120,19 +148,18 @@ def backward_of(function: Any) -> Backward:
     if isinstance(function, Composition) and not has_rule(function):
         if function.backward is None:
             inputs, outputs = core_dimensions(function)  # type: ignore[arg-type]
-            function.backward = Backward(
-                function.op, list(map(len, inputs)), list(map(len, outputs)), _steps_of(function)
-            )
+            dims = list(map(len, inputs)), list(map(len, outputs))
+            function.backward = OfSteps(function.op, *dims, _steps_of(function))
         backward: Backward = function.backward
         return backward
     name = function.__name__
     if name not in _of_gufuncs:
         inputs, outputs = core_dimensions(function)
-        _of_gufuncs[name] = Backward(name, list(map(len, inputs)), list(map(len, outputs)), gufunc=function)
+        _of_gufuncs[name] = OfRule(function, list(map(len, inputs)), list(map(len, outputs)))
     return _of_gufuncs[name]
 
 
-def backward_of_plan(function: Fused, plan: Plan, options: dict[str, Any]) -> Backward:
+def backward_of_plan(function: Fused, plan: Plan, options: dict[str, Any]) -> OfSteps:
     """That of a fused function, for calls with such a plan."""
 
     def steps(*symbols: Any) -> Sequence[Any]:
@@ -140,7 +167,7 @@ def backward_of_plan(function: Fused, plan: Plan, options: dict[str, Any]) -> Ba
 
     if plan.backward is None:
         outputs = [x.ndim for x in plan.results] + [1] * bool(plan.columns)
-        plan.backward = Backward(function._name, list(map(len, function._inputs)), outputs, steps)
+        plan.backward = OfSteps(function._name, list(map(len, function._inputs)), outputs, steps)
     return plan.backward
 
 

@@ -24,7 +24,7 @@ def gradients_of_inputs(record: Record, results: Sequence[Any], grads: Gradients
     steps = list(record.steps)
     depends = {x for x in record.inputs if x.dtype.kind in "fcV"}
     for step in steps:
-        step.unless = None  # of what a tile leaves out there would be no derivative
+        step.unless = None  # a step that a tile leaves out would have no derivative
         if step.name not in _CONSTANT and any(x.value in depends for x in step.operands):
             depends.update(step.results)
     copied = {step.results[0]: _source(step) for step in steps if step.label == "copy"}

@@ -9,7 +9,7 @@ from random_programs import random_numbers, random_program
 
 import smallmm
 from smallmm import fuse
-from smallmm._backward import Backward, backward_of_plan
+from smallmm._backward import OfSteps, backward_of_plan
 from smallmm._reverse import _CONSTANT, _ELEMENTWISE
 
 STEP = 1e-6
@@ -221,7 +221,7 @@ def test_of_what_the_results_do_not_depend_on(rng):
 
 def test_steps_without_a_rule_are_refused(rng):
     x = rng.standard_normal((2, 3, 3))
-    backward = Backward("f", [2], [2], lambda a: [smallmm.backward_error(a, a, a)])
+    backward = OfSteps("f", [2], [2], lambda a: [smallmm.backward_error(a, a, a)])
     with pytest.raises(TypeError, match="backward_error has no derivative"):
         backward.gradients([x], (), (x[:, 0],), (0,))
 

@@ -147,12 +147,13 @@ class Recorded(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *grads: Any) -> Any:
-        return None, None, *_differentiated(context, grads)
+        found = _differentiated(context, grads)
+        return (*(None,) * (len(context.needs_input_grad) - len(found)), *found)
 
     @staticmethod
     def jvp(context: Any, *tangents: Any) -> Any:
         with forward_ad._set_fwd_grad_enabled(True):  # off here, also for an outer derivative in forward mode
-            return _along(context, tangents[2:])
+            return _along(context, tangents[-len(context.rule.inputs) :])
 
 
 class Transformed(torch.autograd.Function):
@@ -166,14 +167,8 @@ class Transformed(torch.autograd.Function):
     def setup_context(context: Any, inputs: Arrays, output: Arrays) -> None:
         _remember(context, _passes().backward_of(inputs[2]), inputs[4:], output)
 
-    @staticmethod
-    def backward(context: Any, *grads: Any) -> Any:
-        return (None,) * 4 + _differentiated(context, grads)
-
-    @staticmethod
-    def jvp(context: Any, *tangents: Any) -> Any:
-        with forward_ad._set_fwd_grad_enabled(True):
-            return _along(context, tangents[4:])
+    backward = Recorded.backward
+    jvp = Recorded.jvp
 
     @staticmethod
     def vmap(
