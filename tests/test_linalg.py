@@ -73,8 +73,10 @@ class Case:
 
 @functools.cache
 def drawn(kind, *sizes_and_dtype):
-    """A stack of a kind of matrices, the same for all operations and instruction sets."""
-    return kind(np.random.default_rng([1, *sizes_and_dtype[:-1]]), *sizes_and_dtype)
+    """A stack of a kind of matrices, the same for all operations and instruction sets: nobody writes to it."""
+    stack = kind(np.random.default_rng([1, *sizes_and_dtype[:-1]]), *sizes_and_dtype)
+    stack.flags.writeable = False
+    return stack
 
 
 def matrices(rng, m, n, dtype):
@@ -182,7 +184,7 @@ def solutions(rng, m, n, dtype):
 
 def exponents(rng, m, n, dtype):
     """Of sizes that need no squaring and several, triangular ones among them."""
-    (a,) = matrices(rng, m, n, dtype)
+    a = matrices(rng, m, n, dtype)[0].copy()
     with np.errstate(all="ignore"):
         a[::3] = np.triu(a[::3])
         a[1::6] = np.tril(a[1::6])
@@ -314,7 +316,10 @@ def stacks(name, m, n, dtype):
     """The operands of a case and what the reference makes of them."""
     case = CASES[name]
     operands = case.operands(np.random.default_rng([m, n]), m, n, dtype)
-    return operands, as_tuple(core.reference(case.gufunc, *operands))
+    results = as_tuple(core.reference(case.gufunc, *operands))
+    for x in (*operands, *results):
+        x.flags.writeable = False
+    return operands, results
 
 
 def placed(layout, x):
