@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 try:
     from ._core import __version__
 except (ValueError, ModuleNotFoundError) as why:
-    from ._startup import explained
+    from ._tools.startup import explained
 
     raise explained(why) from None
 
-from . import _composition, _gradients, cuda  # noqa: F401  # the rules
-from ._adapters import recording
-from ._banded import solve_banded, solve_tridiagonal, solveh_banded
-from ._cholesky import (
+from . import cuda
+from ._base import composition
+from ._base.errors import LinAlgError
+from ._derivatives import rules  # noqa: F401  # enters them
+from ._functions.banded import solve_banded, solve_tridiagonal, solveh_banded
+from ._functions.cholesky import (
     ChoFactorResult,
     CholeskyExResult,
     cho_factor,
@@ -28,15 +30,13 @@ from ._cholesky import (
     cholesky,
     cholesky_ex,
 )
-from ._config import get_num_threads, set_num_threads, show_config, threads
-from ._contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace, vecdot
-from ._errors import LinAlgError
-from ._explain import Explanation, FusedExplanation, FusedStep, explain
-from ._ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
-from ._least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
-from ._linsolve import LinsolveExpertResult, LinsolveExResult, linsolve, linsolve_ex
-from ._lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
-from ._matrix_functions import (
+from ._functions.contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace, vecdot
+from ._functions.explain import Explanation, FusedExplanation, FusedStep, explain
+from ._functions.ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
+from ._functions.least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
+from ._functions.linsolve import LinsolveExpertResult, LinsolveExResult, linsolve, linsolve_ex
+from ._functions.lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
+from ._functions.matrix_functions import (
     MatrixFunctionExResult,
     expm,
     logm,
@@ -48,11 +48,11 @@ from ._matrix_functions import (
     sqrtm,
     sqrtm_ex,
 )
-from ._mixed_least_squares import LstsqMixedExResult
-from ._norms import cond, matrix_norm, matrix_rank, norm, vector_norm
-from ._products import batched_matmul, matmul, matvec, vecmat
-from ._refinement import RefineResult, backward_error, lu_rcond, rcond, refine
-from ._spectra import (
+from ._functions.mixed_least_squares import LstsqMixedExResult
+from ._functions.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
+from ._functions.products import batched_matmul, matmul, matvec, vecmat
+from ._functions.refinement import RefineResult, backward_error, lu_rcond, rcond, refine
+from ._functions.spectra import (
     EigExResult,
     EighExResult,
     EighResult,
@@ -68,8 +68,8 @@ from ._spectra import (
     eigvalsh,
     eigvalsh_ex,
 )
-from ._svd import SVDExResult, SVDResult, SVDvalsExResult, svd, svd_ex, svdvals, svdvals_ex
-from ._systems import (
+from ._functions.svd import SVDExResult, SVDResult, SVDvalsExResult, svd, svd_ex, svdvals, svdvals_ex
+from ._functions.systems import (
     InvExResult,
     SlogdetResult,
     SolveExResult,
@@ -81,12 +81,13 @@ from ._systems import (
     solve_ex,
     solve_triangular,
 )
+from ._libraries import recording
+from ._tools.config import get_num_threads, set_num_threads, show_config, threads
 from .cuda import CudaUnavailableError
 
 if TYPE_CHECKING:
     from . import numa, testing  # noqa: F401
-    from ._bench import bench
-    from ._chains import (
+    from ._functions.chains import (
         KalmanStepResult,
         congruence,
         gaussian_logpdf,
@@ -95,12 +96,12 @@ if TYPE_CHECKING:
         ridge,
         whiten,
     )
-    from ._contract import contract, einsum, kron_apply, sum_factorized, tensordot
-    from ._convolution import conv2d
-    from ._explain_patched import PatchedLoop, PatchExplanation
-    from ._fuse import fuse
-    from ._groups import Group
-    from ._patch import (
+    from ._functions.contract import contract, einsum, kron_apply, sum_factorized, tensordot
+    from ._functions.convolution import conv2d
+    from ._functions.groups import Group
+    from ._functions.tensors import tensorinv, tensorsolve
+    from ._patching.explain_patched import PatchedLoop, PatchExplanation
+    from ._patching.patch import (
         PatchCount,
         PatchReport,
         is_patched,
@@ -111,16 +112,17 @@ if TYPE_CHECKING:
         unpatch_numpy,
         unpatch_torch,
     )
-    from ._tensors import tensorinv, tensorsolve
-    from ._tune import TuneResult, tune
+    from ._programs.fuse import fuse
+    from ._tools.bench import bench
+    from ._tools.tune import TuneResult, tune
 
-_composition.PROGRAMS.append(lambda: import_module("._fused_plan", __name__).OF_COMPOSITIONS)
-recording.PASSES.append(lambda: import_module("._backward", __name__))
+composition.PROGRAMS.append(lambda: import_module("._programs.plan", __name__).OF_COMPOSITIONS)
+recording.PASSES.append(lambda: import_module("._derivatives.backward", __name__))
 
 # Imported when first asked for: they would add to every import.
 _LATER = {
-    "_bench": ("bench",),
-    "_chains": (
+    "_tools.bench": ("bench",),
+    "_functions.chains": (
         "KalmanStepResult",
         "congruence",
         "gaussian_logpdf",
@@ -129,12 +131,12 @@ _LATER = {
         "ridge",
         "whiten",
     ),
-    "_contract": ("contract", "einsum", "kron_apply", "sum_factorized", "tensordot"),
-    "_convolution": ("conv2d",),
-    "_fuse": ("fuse",),
-    "_groups": ("Group",),
-    "_explain_patched": ("PatchExplanation", "PatchedLoop"),
-    "_patch": (
+    "_functions.contract": ("contract", "einsum", "kron_apply", "sum_factorized", "tensordot"),
+    "_functions.convolution": ("conv2d",),
+    "_programs.fuse": ("fuse",),
+    "_functions.groups": ("Group",),
+    "_patching.explain_patched": ("PatchExplanation", "PatchedLoop"),
+    "_patching.patch": (
         "PatchCount",
         "PatchReport",
         "is_patched",
@@ -148,8 +150,8 @@ _LATER = {
         "unpatch_torch",
         "unpatch_torch",
     ),
-    "_tensors": ("tensorinv", "tensorsolve"),
-    "_tune": ("TuneResult", "tune"),
+    "_functions.tensors": ("tensorinv", "tensorsolve"),
+    "_tools.tune": ("TuneResult", "tune"),
     "numa": (),
     "testing": (),
 }

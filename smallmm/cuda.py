@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _core, _tuned
-from ._catalog import FUNCTIONS
-from ._errors import shown
-from ._options import integer
-from ._shapes import LONGEST, has_kernel, is_of_diagonals
+from . import _core
+from ._base.catalog import FUNCTIONS
+from ._base.errors import shown
+from ._base.options import integer
+from ._base.shapes import LONGEST, has_kernel, is_of_diagonals
+from ._gpu import tuned
 
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
     from pathlib import Path
 
-    from ._offload import OffloadExplanation, empty_cache, offload, offloading
-    from ._transfers import DeviceArray, copy, empty_pinned, pin, to_device, to_host
+    from ._gpu.device_array import DeviceArray, copy, empty_pinned, pin, to_device, to_host
+    from ._offload.api import OffloadExplanation, empty_cache, offload, offloading
 
 __all__ = [
     "CudaUnavailableError",
@@ -47,8 +48,8 @@ __all__ = [
 
 # Imported when first asked for: they would add to every import.
 _LATER = {
-    "_offload": ("OffloadExplanation", "empty_cache", "offload", "offloading"),
-    "_transfers": ("DeviceArray", "copy", "empty_pinned", "pin", "to_device", "to_host"),
+    "_offload.api": ("OffloadExplanation", "empty_cache", "offload", "offloading"),
+    "_gpu.device_array": ("DeviceArray", "copy", "empty_pinned", "pin", "to_device", "to_host"),
 }
 
 if not TYPE_CHECKING:  # for a type checker every name would exist
@@ -324,4 +325,4 @@ def _configure() -> None:
             f"smallmm compiles each kernel anew in each process: {why}", RuntimeWarning, stacklevel=2
         )
     _core.cuda_configure(os.fsencode(_nvrtc_path() or ""), os.fsencode(cache or ""))
-    _tuned.use(cache)
+    tuned.use(cache)

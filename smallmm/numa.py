@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import as_numpy
-from ._errors import shown
-from ._options import integer
+from ._base.errors import shown
+from ._base.options import integer
+from ._calls.arrays import as_numpy
 
 __all__ = ["empty", "place", "where"]
 
@@ -189,7 +189,7 @@ def where(a: Any) -> dict[int, float] | None:
 
 def _range(op: str, a: Any) -> tuple[int, int]:
     """The addresses of an array's first byte and of that behind its last."""
-    from ._adapters import on_device
+    from ._libraries import on_device
 
     if on_device(a) or not (hasattr(a, "__array_interface__") or hasattr(a, "__dlpack__")):
         raise TypeError(f"numa.{op}: a is {shown(a)}; expected an array on the host")

@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._adapters import library_of, on_device
-from ._arrays import as_numpy, without_labels
-from ._compose import cast, namespace_of
-from ._composition import identity
-from ._errors import explain_pivots, shown, wrong_dtype
-from ._lu import lu_solve
-from ._shapes import dtype_of, is_bfloat16, is_number_type
+from ._base.composition import identity
+from ._base.errors import explain_pivots, shown, wrong_dtype
+from ._base.shapes import dtype_of, is_bfloat16, is_number_type
+from ._calls.arrays import as_numpy, without_labels
+from ._calls.compose import cast, namespace_of
+from ._functions.lu import lu_solve
+from ._libraries import library_of, on_device
 
 __all__ = [
     "assert_factors",

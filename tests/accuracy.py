@@ -1,4 +1,4 @@
-"""What results must satisfy: the errors that smallmm/_bounds.py bounds, and equality to the bit.
+"""What results must satisfy: the errors that smallmm/_tools/bounds.py bounds, and equality to the bit.
 
 Errors are per matrix, in units of the roundoff u of the result's dtype, computed in extended precision.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 import smallmm
 import smallmm._core as core
-from smallmm._bounds import BOUNDS, COMPLEX_FACTOR
+from smallmm._tools.bounds import BOUNDS, COMPLEX_FACTOR
 
 DTYPES = (np.float32, np.float64)
 COMPLEX = (np.complex64, np.complex128)

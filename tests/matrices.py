@@ -4,7 +4,7 @@ from functools import wraps
 
 import numpy as np
 
-from smallmm._shapes import is_bfloat16
+from smallmm._base.shapes import is_bfloat16
 
 
 def of_parts(re, im):

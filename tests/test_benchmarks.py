@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from pages import PAGES, ROOT
 
-from smallmm import _contenders, _core, _operations, _plots
+from smallmm import _core
+from smallmm._tools import contenders, operations, plots
 
 sys.path.append(str(ROOT))
 BENCHMARKS = ROOT / "benchmarks"
@@ -70,38 +71,38 @@ class TestRecords:
 
 class TestOperations:
     def test_the_core_has_a_row_for_each(self):
-        assert CORE.keys() == _operations.OPERATIONS.keys()
+        assert CORE.keys() == operations.OPERATIONS.keys()
         for name, core in CORE.items():
             assert core.name in _core.operations
-            assert len(core.results) == len(_operations.OPERATIONS[name].results)
+            assert len(core.results) == len(operations.OPERATIONS[name].results)
 
-    @pytest.mark.parametrize("name", _operations.OPERATIONS)
+    @pytest.mark.parametrize("name", operations.OPERATIONS)
     def test_a_wrong_result_is_found(self, name):
         """NumPy's results pass, and not one that is off by a thousandth."""
-        op = _operations.OPERATIONS[name]
-        numpy = _contenders.PEERS["NumPy"]()
-        stack = _operations.stack(op, "f64", 5, 50)
-        job = numpy.bind(op, stack) or _contenders.PEERS["SciPy"]().bind(op, stack)
+        op = operations.OPERATIONS[name]
+        numpy = contenders.PEERS["NumPy"]()
+        stack = operations.stack(op, "f64", 5, 50)
+        job = numpy.bind(op, stack) or contenders.PEERS["SciPy"]().bind(op, stack)
         results = [np.array(x) for x in job.read(job.call())]
-        _operations.validate(job.words, op, stack.a, stack.b, results)
+        operations.validate(job.words, op, stack.a, stack.b, results)
         results[0][7] *= 1.001
         with pytest.raises(AssertionError, match="1 of 50 matrices are wrong, the first 7"):
-            _operations.validate(job.words, op, stack.a, stack.b, results)
+            operations.validate(job.words, op, stack.a, stack.b, results)
 
     def test_symmetric_matrices(self):
         for name, matrices in (("eigh", "symmetric"), ("cholesky", "definite")):
-            op = _operations.OPERATIONS[name]
-            a = _operations.stack(op, "f32", 4, 9).a
+            op = operations.OPERATIONS[name]
+            a = operations.stack(op, "f32", 4, 9).a
             assert op.matrices == matrices
             assert np.array_equal(a, a.mT)
 
     def test_traffic(self):
         """Of solve: the matrix and a column in, a column out."""
-        op = _operations.OPERATIONS["solve"]
-        assert _operations.bytes_of(op, "f32", 3) == 4 * (9 + 3 + 3)
-        assert _operations.stack(op, "f32", 3, 10).nbytes(7) == 7 * 4 * (9 + 3 + 3)
-        lu = _operations.OPERATIONS["lu_factor"]
-        assert _operations.bytes_of(lu, "f64", 3) == 8 * 9 + 8 * 9 + 4 * 3
+        op = operations.OPERATIONS["solve"]
+        assert operations.bytes_of(op, "f32", 3) == 4 * (9 + 3 + 3)
+        assert operations.stack(op, "f32", 3, 10).nbytes(7) == 7 * 4 * (9 + 3 + 3)
+        lu = operations.OPERATIONS["lu_factor"]
+        assert operations.bytes_of(lu, "f64", 3) == 8 * 9 + 8 * 9 + 4 * 3
 
 
 class TestReport:
@@ -135,9 +136,9 @@ class TestReport:
     def test_every_contender_has_a_colour(self):
         """The same in every figure, and no other library's; LAPACKE is MKL's."""
         names = {row["contender"] for path in FILES for row in records.read(path)[1] if "contender" in row}
-        names |= {"smallmm", *_contenders.PEERS}
+        names |= {"smallmm", *contenders.PEERS}
         names -= {"roofline"}
-        colours = {name: _plots.colour(name) for name in names}
+        colours = {name: plots.colour(name) for name in names}
         mkl = {name for name in names if name.startswith(("MKL ", "LAPACKE")) and name != "MKL compact"}
         others = [colour for name, colour in colours.items() if name not in mkl]
         assert len({colours[name] for name in mkl}) == 1
@@ -171,7 +172,7 @@ def test_scripts_that_pages_name_exist():
 
 
 def test_one_timer():
-    """Only smallmm/_bench.py reads a clock; the import of smallmm is timed from outside it."""
+    """Only smallmm/_tools/bench.py reads a clock; the import of smallmm is timed from outside it."""
     clocks = re.compile(r"\b(perf_counter|monotonic|process_time|timeit|time\.time|clock_gettime)")
     found = {
         path.relative_to(ROOT).as_posix(): len(clocks.findall(path.read_text(encoding="utf-8")))
@@ -179,6 +180,6 @@ def test_one_timer():
         for path in [*folder.rglob("*.py"), *folder.rglob("*.c")]
     }
     assert {path for path, count in found.items() if count} == {
-        "smallmm/_bench.py",
+        "smallmm/_tools/bench.py",
         "benchmarks/host/matmul.py",
     }

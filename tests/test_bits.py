@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from smallmm import _core
-from smallmm._shapes import PRODUCTS, SCALED
+from smallmm._base.shapes import PRODUCTS, SCALED
 
 RECORDED = Path(__file__).with_name("bits.json")
 GUFUNCS = sorted(name for name, x in vars(_core).items() if isinstance(x, np.ufunc))

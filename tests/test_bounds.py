@@ -1,5 +1,5 @@
-"""The bounds of smallmm/_bounds.py, attacked: matrices that are graded, nearly singular or grow when they are
-eliminated, and a search that changes matrices as long as errors grow."""
+"""The bounds of smallmm/_tools/bounds.py, attacked: matrices that are graded, nearly singular or grow when
+they are eliminated, and a search that changes matrices as long as errors grow."""
 
 import re
 

@@ -12,10 +12,11 @@ from pages import ROOT
 
 import smallmm
 import smallmm._core as core
-from smallmm import _lapack, cuda, numa, testing
-from smallmm._adapters import LIBRARIES, library_of
-from smallmm._catalog import COMPOSITIONS, FUNCTIONS
-from smallmm._shapes import PRODUCTS
+from smallmm import cuda, numa, testing
+from smallmm._base import lapack
+from smallmm._base.catalog import COMPOSITIONS, FUNCTIONS
+from smallmm._base.shapes import PRODUCTS
+from smallmm._libraries import LIBRARIES, library_of
 
 PACKAGE = Path(smallmm.__file__).parent
 for later in smallmm.__all__:
@@ -67,7 +68,7 @@ def test_every_gufunc_with_an_order_beyond_its_kernels_has_a_fallback():
     any_order = {
         name for name in GUFUNCS if name.startswith(("solve_tridiagonal", "solve_banded", "solveh_banded"))
     }
-    assert _lapack.FALLBACKS.keys() == GUFUNCS - PRODUCTS - any_order
+    assert lapack.FALLBACKS.keys() == GUFUNCS - PRODUCTS - any_order
 
 
 def test_stub_has_every_name_of_the_core():

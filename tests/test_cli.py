@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import smallmm
-from smallmm import _bench, _cli, _operations
-from smallmm._contenders import Place
+from smallmm._tools import bench, operations
+from smallmm._tools import cli as _cli
+from smallmm._tools.contenders import Place
 
 COMMANDS = ("bench", "tune", "info", "cache", "demo", "run", "patch")
 SMALL = ("bench", "--op", "matmul", "solve", "--n", "2-3", "--dtype", "f64", "--seconds", "0.05")
@@ -94,7 +95,7 @@ class TestBench:
     def test_quick_takes_part_in_everything(self):
         results = smallmm.bench(quick=True, n=4, seconds=0.1, batch=50)
         ours = {(row["op"], row["dtype"]) for row in results.rows if row["contender"] == "smallmm"}
-        assert ours == {(op, dtype) for op in _operations.OPERATIONS for dtype in ("f64", "f32")}
+        assert ours == {(op, dtype) for op in operations.OPERATIONS for dtype in ("f64", "f32")}
         assert {row["batch"] for row in results.rows} == {50}
 
     def test_only_numpy(self, cli, without):
@@ -135,7 +136,7 @@ class TestBench:
         def disk_full(*_):
             raise OSError("disk full")
 
-        monkeypatch.setattr(_bench.Results, "plot", disk_full)
+        monkeypatch.setattr(bench.Results, "plot", disk_full)
         code, out, err = cli(*SMALL, "--json", "--plot", tmp_path / "bench.png")
         assert (code, err) == (1, "python -m smallmm: disk full\n")
         assert json.loads(out)["rows"]
@@ -145,7 +146,7 @@ class TestBench:
         def fail(*_):
             raise MemoryError
 
-        monkeypatch.setattr(_bench, "stack", fail)
+        monkeypatch.setattr(bench, "stack", fail)
         code, _, err = cli(*SMALL)
         assert (code, err) == (1, "python -m smallmm: out of memory\n")
 
@@ -165,7 +166,7 @@ class TestBench:
             }  # fmt: skip
 
         def lost(*rows):
-            return _bench.Results({}, list(rows), {}).lost()
+            return bench.Results({}, list(rows), {}).lost()
 
         ours = row("smallmm", 10.0, [9.0, 11.0])
         assert lost(ours).endswith("there was nobody to compare with.")
@@ -215,30 +216,30 @@ class TestBench:
                 smallmm.bench(**arguments)
 
     def test_docstring_example(self):
-        assert doctest.testmod(_bench, extraglobs={"smallmm": smallmm}) == (0, 2)
+        assert doctest.testmod(bench, extraglobs={"smallmm": smallmm}) == (0, 2)
 
 
 class TestMeasure:
     def test_median_and_quartiles(self):
-        found = _bench.timing([4.0, 1.0, 3.0, 2.0, 5.0])
+        found = bench.timing([4.0, 1.0, 3.0, 2.0, 5.0])
         assert (found.median, found.low, found.high, found.samples) == (3.0, 2.0, 4.0, 5)
 
     def test_in_turn(self):
         order = []
         calls = {name: lambda name=name: order.append(name) for name in "abc"}
-        found = _bench.measure(calls, budget_s=0, sample_s=1e-9, least=3)
+        found = bench.measure(calls, budget_s=0, sample_s=1e-9, least=3)
         assert {timing.samples for timing in found.values()} == {3}
         assert order == list("abcabcbcacab")  # once to see how long it takes, then the rounds
 
     def test_waits(self):
         done = []
-        sample = _bench.clock(done.append)
-        _bench.measure({"a": lambda: "last"}, budget_s=0, sample_s=1e-9, least=2, sample=sample)
+        sample = bench.clock(done.append)
+        bench.measure({"a": lambda: "last"}, budget_s=0, sample_s=1e-9, least=2, sample=sample)
         assert done == ["last"] * 3
 
     def test_so_many_repetitions(self):
         calls = []
-        _bench.measure({"a": lambda: calls.append(1)}, budget_s=0, least=2, repetitions=5)
+        bench.measure({"a": lambda: calls.append(1)}, budget_s=0, least=2, repetitions=5)
         assert len(calls) == 2 * (1 + 5)  # an untimed one before each sample
 
 
@@ -478,7 +479,8 @@ class TestArguments:
 def test_imported_when_asked_for(run_python):
     code = """
         import sys, smallmm
-        print([name for name in ("smallmm._bench", "smallmm._cli", "tqdm") if name in sys.modules])
+        few = "smallmm._tools.bench", "smallmm._tools.cli", "tqdm"
+        print([name for name in few if name in sys.modules])
         print("bench" in dir(smallmm), callable(smallmm.bench))
     """
     assert run_python(code).stdout == "[]\nTrue True\n"

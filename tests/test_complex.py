@@ -12,7 +12,7 @@ from matrices import good_definite, normal
 
 import smallmm
 import smallmm._core as core
-from smallmm._shapes import is_complex, takes_complex
+from smallmm._base.shapes import is_complex, takes_complex
 
 
 @pytest.fixture(params=COMPLEX, ids=lambda dtype: dtype.__name__)

@@ -10,14 +10,14 @@ from math import prod
 
 import numpy as np
 import pytest
+import smallmm._calls.calls.compose as compose
 from accuracy import as_tuple, assert_same, assert_same_bits
 from layouts import LAYOUTS, WRITABLE
 from matrices import good_definite
 
 import smallmm
-import smallmm._compose as compose
-import smallmm._composition as composition
-from smallmm._composition import Composition
+import smallmm._base.composition as composition
+from smallmm._base.composition import Composition
 
 # Every function as one of a stack of definite matrices
 FUNCTIONS = {
@@ -344,7 +344,7 @@ class TestLibraries:
             smallmm.pinv(xr.DataArray(np.eye(3)))
 
     def test_pickle(self, rng):
-        composition = Composition("trace", "(m,n)->()", smallmm._contractions._diagonal)
+        composition = Composition("trace", "(m,n)->()", smallmm._functions.contractions._diagonal)
         assert pickle.loads(pickle.dumps(composition)).signature == "(m,n)->()"
 
 
@@ -541,7 +541,7 @@ class TestPrograms:
             made = []
             for _ in range(9):
                 smallmm.trace(np.eye(3))
-                made.append("smallmm._fused_plan" in sys.modules)
+                made.append("smallmm._programs.plan" in sys.modules)
             print(made[0], made[-1])
         """
         assert run_python(code).stdout == "False True\n"

@@ -184,7 +184,7 @@ PUBLIC = [getattr(smallmm, name) for name in smallmm.__all__]
 MODULES = {function.__module__ for function in PUBLIC if inspect.isfunction(function)}
 
 
-@pytest.mark.parametrize("name", ["smallmm", *sorted(MODULES - {"smallmm._bench", "smallmm"})])
+@pytest.mark.parametrize("name", ["smallmm", *sorted(MODULES - {"smallmm._tools.bench", "smallmm"})])
 def test_docstring_examples(name):
     failures, tests = doctest.testmod(sys.modules[name], extraglobs={"np": np, "smallmm": smallmm})
     assert tests > 0

@@ -11,7 +11,7 @@ from accuracy import assert_same_bits, exactly, unit_roundoff
 from matrices import normal
 
 import smallmm
-from smallmm._adapters.dlpack import StandardDevice
+from smallmm._libraries.dlpack import StandardDevice
 
 PRODUCTS = [
     "...ij,...jk->...ik",

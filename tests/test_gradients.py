@@ -8,10 +8,11 @@ import pytest
 from accuracy import as_tuple
 
 import smallmm
-from smallmm import _backward, _core, _gradients
-from smallmm._adapters.recording import RULES as RULES_OF_ALL
-from smallmm._adapters.recording import gradients
-from smallmm._shapes import takes_complex
+from smallmm import _core
+from smallmm._base.shapes import takes_complex
+from smallmm._derivatives import backward, rules
+from smallmm._libraries.recording import RULES as RULES_OF_ALL
+from smallmm._libraries.recording import gradients
 
 STEP = 1e-6
 
@@ -833,8 +834,8 @@ class TestJax:
 def test_gradients_that_nobody_wants(torch, monkeypatch, rng, wanted):
     """They are not steps of the pass: of a constant factor, and of the matrix of a system."""
     products = []
-    monkeypatch.setattr(_backward, "_of_gufuncs", {})  # passes are recorded once
-    monkeypatch.setattr(_gradients, "matmul", lambda *x, **options: products.append(x) or smallmm.matmul(*x))
+    monkeypatch.setattr(backward, "_of_gufuncs", {})  # passes are recorded once
+    monkeypatch.setattr(rules, "matmul", lambda *x, **options: products.append(x) or smallmm.matmul(*x))
     a, b = (torch.from_numpy(rng.random((3, 4, 4))).requires_grad_(x) for x in wanted)
     smallmm.matmul(a, b).sum().backward()
     assert len(products) == sum(wanted)

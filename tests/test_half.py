@@ -11,7 +11,7 @@ from test_linalg import CASES, in_place
 
 import smallmm
 import smallmm._core as core
-from smallmm._shapes import PRODUCTS
+from smallmm._base.shapes import PRODUCTS
 
 
 @pytest.fixture(params=["float16", "bfloat16"])

@@ -43,7 +43,7 @@ from matrices import (
 
 import smallmm
 import smallmm._core as core
-from smallmm._shapes import takes_complex
+from smallmm._base.shapes import takes_complex
 
 LANES = (4, 8, 16)
 BATCHES = sorted({0, 1, *(lanes + d for lanes in LANES for d in (-1, 0, 1))})
@@ -73,7 +73,7 @@ class Case:
 
 @functools.cache
 def drawn(kind, *sizes_and_dtype):
-    """A stack of a kind of matrices, the same for all operations and instruction sets: nobody writes to it."""
+    """A stack of a kind of matrices, the same for all operations and instruction sets, read only."""
     stack = kind(np.random.default_rng([1, *sizes_and_dtype[:-1]]), *sizes_and_dtype)
     stack.flags.writeable = False
     return stack

@@ -25,8 +25,9 @@ from layouts import WRITABLE
 from matrices import good, good_definite, normal
 
 import smallmm
-from smallmm import _calls, _catalog
-from smallmm._shapes import PRODUCTS
+from smallmm._base import catalog
+from smallmm._base.shapes import PRODUCTS
+from smallmm._calls.calls import calls
 
 ONES, EYE = np.ones, np.eye
 
@@ -134,18 +135,18 @@ OF_MATRICES = [name for name in FUNCTIONS if name not in OF_DIAGONALS]
 
 def test_every_function_is_here():
     here = {name.partition(", ")[0] for name in FUNCTIONS}
-    assert here == {name for name, row in _catalog.FUNCTIONS.items() if not PRODUCTS.issuperset(row.gufuncs)}
+    assert here == {name for name, row in catalog.FUNCTIONS.items() if not PRODUCTS.issuperset(row.gufuncs)}
 
 
 def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
-    called = {op: set() for op in _catalog.FUNCTIONS}
+    called = {op: set() for op in catalog.FUNCTIONS}
 
     def watched(op, gufunc, *others):
         called[op].add(gufunc.__name__)
         return call(op, gufunc, *others)
 
-    call = _calls.call
-    monkeypatch.setattr(_calls, "call", watched)
+    call = calls.call
+    monkeypatch.setattr(calls, "call", watched)
     other_forms = (
         lambda a, b: smallmm.cho_factor(a, lower=True),
         lambda a, b: smallmm.cholesky_ex(a, upper=True),
@@ -207,7 +208,7 @@ def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
                 function(np.eye(m, n, dtype=int), np.ones((m, 1), int))
     for op in ("linsolve", "linsolve_ex"):
         called[op].add("solve_mixed_pos")  # within a composition, whose arrays the direct way takes
-    for op, row in _catalog.FUNCTIONS.items():
+    for op, row in catalog.FUNCTIONS.items():
         assert called[op] == (set() if PRODUCTS.issuperset(row.gufuncs) else {*row.gufuncs})
 
 

@@ -18,9 +18,10 @@ from layouts import LAYOUTS
 
 import smallmm
 import smallmm._core as core
-from smallmm import _cli, _patch
+from smallmm._patching import patch
+from smallmm._tools import cli
 
-UFUNCS = _patch._ufuncs()
+UFUNCS = patch._ufuncs()
 KEEPING = [name for name in UFUNCS if not name.startswith("qr_r_raw")]  # their inputs
 TYPES = "fdFD"
 L = np.linalg
@@ -515,7 +516,7 @@ def test_unknown_libraries_are_refused():
 
 
 def test_a_numpy_that_ignores_loops_is_refused(monkeypatch):
-    monkeypatch.setattr(_patch, "_are_loops_called", lambda *_: False)
+    monkeypatch.setattr(patch, "_are_loops_called", lambda *_: False)
     with pytest.raises(RuntimeError, match=r"patch_numpy: NumPy .* ignores exchanged loops of matmul"):
         smallmm.patch_numpy()
     assert not smallmm.is_patched()
@@ -585,7 +586,7 @@ def test_fork_pickle_and_reload(rng):
 def test_importing_patches_nothing(run_python):
     code = """
         import sys, smallmm
-        print("smallmm._patch" in sys.modules, smallmm.is_patched())
+        print("smallmm._patching.patch" in sys.modules, smallmm.is_patched())
     """
     assert run_python(code, {"SMALLMM_PATCH": "numpy"}).stdout == "False False\n"
 
@@ -666,9 +667,9 @@ def test_errors_of_a_program_are_its_own(tmp_path):
 
 
 def test_programs_start_patched(tmp_path, capsys):
-    assert _cli.main(["patch", "status", "--target", str(tmp_path)]) == 0
+    assert cli.main(["patch", "status", "--target", str(tmp_path)]) == 0
     assert capsys.readouterr().out.endswith("smallmm-patch.pth: not installed\n")
-    _cli.main(["patch", "install", "--target", str(tmp_path)])
+    cli.main(["patch", "install", "--target", str(tmp_path)])
     assert capsys.readouterr().out.endswith("smallmm-patch.pth: installed\n")
     source = os.path.dirname(os.path.dirname(smallmm.__file__))
     code = f"""
@@ -690,7 +691,7 @@ print(smallmm.is_patched())
         environment = {"PYTHONPATH": source} | ({"SMALLMM_PATCH": value} if value else {})
         done = python("-c", code, **environment)
         assert (done.stdout, done.stderr) == (words, said)
-    _cli.main(["patch", "uninstall", "--target", str(tmp_path)])
+    cli.main(["patch", "uninstall", "--target", str(tmp_path)])
     assert not list(tmp_path.iterdir())
 
 

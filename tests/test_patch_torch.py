@@ -23,7 +23,7 @@ from torch_operators import (  # noqa: E402
 )
 
 import smallmm  # noqa: E402
-from smallmm import _patch  # noqa: E402
+from smallmm._patching import patch  # noqa: E402
 
 L = torch.linalg
 
@@ -362,7 +362,7 @@ def test_patches_do_not_stack():
 def test_everything_that_there_is_has_a_kernel():
     with smallmm.patched("torch"):
         pass
-    assert [name.removesuffix(" CPU") for name in _patch._pytorch.kernels if name.endswith("CPU")] == list(
+    assert [name.removesuffix(" CPU") for name in patch._pytorch.kernels if name.endswith("CPU")] == list(
         smallmm._core.patched_torch
     )
 
@@ -425,7 +425,7 @@ def test_threads_compute_while_pytorch_is_patched_and_unpatched():
 
 
 def test_an_old_pytorch_is_refused(monkeypatch):
-    monkeypatch.setattr(_patch._pytorch, "kernels", None)
+    monkeypatch.setattr(patch._pytorch, "kernels", None)
     monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
     with pytest.raises(
         RuntimeError, match=r"patch_torch: PyTorch 2.9.1\+cpu is too old; expected 2.10 or newer"
@@ -474,5 +474,5 @@ def test_run(tmp_path, options, says):
 
 
 def test_programs_start_patched():
-    done = python("-c", "import smallmm._at_start\n" + PROGRAM, SMALLMM_PATCH="torch")
+    done = python("-c", "import smallmm._patching.at_start\n" + PROGRAM, SMALLMM_PATCH="torch")
     assert (done.stdout, done.stderr) == ("False True False\n", "")

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import smallmm
-from smallmm import _core, _fuse
+from smallmm import _core
+from smallmm._programs import fuse
 
 
 class Both(NamedTuple):
@@ -33,8 +34,8 @@ def solved(a, x, add=0):
 def unprepared(monkeypatch):
     """Says of how many calls Python had to do."""
     seen = []
-    run = _fuse.Fused._run
-    monkeypatch.setattr(_fuse.Fused, "_run", lambda self, *x: (seen.append(x), run(self, *x))[1])
+    run = fuse.Fused._run
+    monkeypatch.setattr(fuse.Fused, "_run", lambda self, *x: (seen.append(x), run(self, *x))[1])
     for function in (scaled, solved):
         function._plans.clear()
         function._forget_calls()

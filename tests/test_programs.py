@@ -13,10 +13,11 @@ from test_linalg import CASES
 
 import smallmm
 import smallmm._core as core
-from smallmm import _long, fuse
-from smallmm._fuse import Fused
-from smallmm._shapes import PRODUCTS
-from smallmm._unfused import run_unfused
+from smallmm import fuse
+from smallmm._base.shapes import PRODUCTS
+from smallmm._programs import long_sums
+from smallmm._programs.fuse import Fused
+from smallmm._programs.interpreter import run_unfused
 
 SEED = 11
 
@@ -1443,7 +1444,7 @@ class TestLongVectors:
     }
 
     def results(self, monkeypatch, least, signature, function, operands):
-        monkeypatch.setattr(_long, "LEAST", least)
+        monkeypatch.setattr(long_sums, "LEAST", least)
         fused = smallmm.fuse(signature)(function)
         result = fused(*operands)
         (plan,) = fused._plans.values()
@@ -1452,7 +1453,7 @@ class TestLongVectors:
 
     def check(self, monkeypatch, signature, function, operands, divided=True):
         ours, kinds = self.results(monkeypatch, 2, signature, function, operands)
-        assert (kinds == {_long.LongProgram}) == divided
+        assert (kinds == {long_sums.LongProgram}) == divided
         theirs, kinds = self.results(monkeypatch, 1 << 60, signature, function, operands)
         assert kinds == {smallmm._core.Program}
         for x, y in zip(ours, theirs, strict=True):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import smallmm
-from smallmm._symbol_functions import ELEMENTWISE, LINALG, METHODS, PRODUCTS, SHAPES
+from smallmm._programs.symbol_functions import ELEMENTWISE, LINALG, METHODS, PRODUCTS, SHAPES
 
 UNARY = (
     *(

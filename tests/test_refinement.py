@@ -10,10 +10,10 @@ from accuracy import COMPLEX, assert_same, assert_same_bits, real
 from matrices import conditioned, deficient, good, normal
 
 import smallmm
+from smallmm._base.shapes import MOST_ORDER
 from smallmm._core import isas_available
-from smallmm._mixed import expert_solve_ex, mixed_solve_ex, refined
-from smallmm._mixed_least_squares import mixed_lstsq_ex
-from smallmm._shapes import MOST_ORDER
+from smallmm._functions.mixed import expert_solve_ex, mixed_solve_ex, refined
+from smallmm._functions.mixed_least_squares import mixed_lstsq_ex
 
 ORDERS = [1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 40]
 
@@ -810,7 +810,7 @@ class TestLinsolveArguments:
         """What arrays on a device run: the functions over another library's namespace, with the same bits."""
         from array_api_compat import torch as xp
 
-        from smallmm import _mixed, _mixed_least_squares
+        from smallmm._functions import mixed, mixed_least_squares
 
         a, b = normal(rng, shape, wide) + 4 * np.eye(4), normal(rng, (*shape[:-1], 2), wide)
         a[..., :1] *= 1e20
@@ -818,9 +818,9 @@ class TestLinsolveArguments:
             a[3] *= 1e60
             a[4] = 0
         functions = [
-            lambda xp, a, b: _mixed.refined(False, xp, a, b),
-            lambda xp, a, b: _mixed._expert(_mixed.as_given, xp, a, b),
-            _mixed_least_squares._mixed,
+            lambda xp, a, b: mixed.refined(False, xp, a, b),
+            lambda xp, a, b: mixed._expert(mixed.as_given, xp, a, b),
+            mixed_least_squares._mixed,
         ]
         for function in functions:
             with np.errstate(all="ignore"):

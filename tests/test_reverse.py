@@ -9,8 +9,8 @@ from random_programs import random_numbers, random_program
 
 import smallmm
 from smallmm import fuse
-from smallmm._backward import OfSteps, backward_of_plan
-from smallmm._reverse import _CONSTANT, _ELEMENTWISE
+from smallmm._derivatives.backward import OfSteps, backward_of_plan
+from smallmm._derivatives.reverse import _CONSTANT, _ELEMENTWISE
 
 STEP = 1e-6
 
@@ -230,7 +230,7 @@ def test_steps_without_a_rule_are_refused(rng):
 def test_random_functions_beside_autograd(torch, seed, monkeypatch):
     """PyTorch's derivative of each step is the oracle."""
     rng = np.random.default_rng(seed)
-    from smallmm._adapters import torch_operators
+    from smallmm._libraries import torch_operators
 
     in_one_pass = torch_operators.recorded_program
     compared = 0

@@ -8,7 +8,7 @@ from test_gradients import cases, complex_arguments, complex_cases
 
 import smallmm
 from smallmm import _core
-from smallmm._adapters import Library
+from smallmm._libraries import Library
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.needs_library
@@ -383,8 +383,9 @@ def test_operators(rng, name):
 
 
 def operator_of(gufunc):
-    from smallmm._adapters.torch_operators import operator
-    from smallmm._arrays import call
+    from smallmm._calls.calls.arrays import call
+
+    from smallmm._libraries.torch_operators import operator
 
     return operator(call, gufunc)
 

@@ -1,6 +1,6 @@
 """Who is timed on a GPU beside smallmm: PyTorch, CuPy and JAX as the package binds them
-(smallmm/_contenders.py), PyTorch's functions for operations that the package does not time, and cuBLAS and
-cuSOLVER called directly.
+(smallmm/_tools/contenders.py), PyTorch's functions for operations that the package does not time, and
+cuBLAS and cuSOLVER called directly.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from smallmm import _bench, _operations
-from smallmm._contenders import PEERS, Contender, Job, our_own
+from smallmm._tools import bench, operations
+from smallmm._tools.contenders import PEERS, Contender, Job, our_own
 
 from .suite import Problem, Stack, op_of
 
@@ -213,7 +213,7 @@ def torch_functions(inputs: list[Any]) -> dict[str, tuple[str, Callable[[], Any]
 def available() -> tuple[Contender, ...]:
     """Those of the package's that are installed; a line for each that is not."""
     found = []
-    for library in _bench.ON_DEVICE:
+    for library in bench.ON_DEVICE:
         try:
             found.append(PEERS[library]())
         except ImportError as missing:
@@ -225,7 +225,7 @@ def frameworks(problem: Problem, inputs: list[Any], out: Any) -> Iterator[Timed]
     """PyTorch, CuPy and JAX."""
     name, n = op_of(problem), problem["n"]
     for who in available():
-        if name not in _operations.OPERATIONS:
+        if name not in operations.OPERATIONS:
             functions = torch_functions(inputs)
             if who.name == "PyTorch" and problem["op"] in functions:
                 words, call, batch = functions[problem["op"]]
@@ -238,7 +238,7 @@ def frameworks(problem: Problem, inputs: list[Any], out: Any) -> Iterator[Timed]
         few = [x[:loops] for x in inputs]
         a, b = few if len(few) == 2 else (few[0], None)
         job = who.bind(
-            _operations.OPERATIONS[name], _operations.Stack(a, b, (out,) if name == "matmul" else ())
+            operations.OPERATIONS[name], operations.Stack(a, b, (out,) if name == "matmul" else ())
         )
         if job:
             yield Timed(who, job.words, job.call, len(a), job.read)
@@ -259,12 +259,12 @@ def validate(problem: Problem, inputs: list[Any], timed: Timed, returned: Any) -
     import torch
 
     name = op_of(problem)
-    if timed.read is None or name not in _operations.OPERATIONS:
+    if timed.read is None or name not in operations.OPERATIONS:
         return
-    op = _operations.OPERATIONS[name]
+    op = operations.OPERATIONS[name]
     found = list(timed.read(returned))[: len(op.results)]  # ours has info, too
     results = [x if isinstance(x, torch.Tensor) else torch.from_dlpack(x) for x in found]
-    chosen = torch.as_tensor(_operations.some_of(len(results[0]), 512), device=results[0].device)
+    chosen = torch.as_tensor(operations.some_of(len(results[0]), 512), device=results[0].device)
     a, b = (timed.of if timed.of is not None else inputs[0]), (inputs[1] if len(inputs) > 1 else None)
     some = [x if x is None else x[chosen].cpu().numpy() for x in (a, b, *results)]
-    _operations.validate(timed.words or timed.who.name, op, *some[:2], some[2:])
+    operations.validate(timed.words or timed.who.name, op, *some[:2], some[2:])

@@ -23,7 +23,7 @@ from itertools import product
 from typing import Any
 
 import smallmm
-from smallmm._contenders import PEERS, in_a_tuple, our_own
+from smallmm._tools.contenders import PEERS, in_a_tuple, our_own
 
 from .contenders import Timed, ours
 from .suite import FOOTPRINT, Problem, Run, Stack, batch_of, bytes_of, main, precompile, problem_of, progress

@@ -24,8 +24,8 @@ from functools import partial
 from tempfile import TemporaryDirectory
 
 import smallmm
-from smallmm import _bench
-from smallmm._contenders import our_own
+from smallmm._tools import bench
+from smallmm._tools.contenders import our_own
 
 from .contenders import contenders, ours
 from .suite import Problem, Run, Stack, main, precompile, problem_of, progress, traffic
@@ -91,7 +91,7 @@ def small(run: Run, options: argparse.Namespace) -> None:
 
 CALL = """
 import torch, smallmm
-from smallmm._bench import clock
+from smallmm._tools.bench import clock
 smallmm.cuda.warmup([1], dtypes=("f32",))
 x = torch.rand({batch}, {n}, {n}, device="cuda", dtype=torch.{dtype})
 torch.cuda.synchronize()
@@ -130,7 +130,7 @@ def call(run: Run, options: argparse.Namespace) -> None:
                     text=True,
                     check=True,
                 )
-                once = _bench.timing([float(done.stdout)] * 2)
+                once = bench.timing([float(done.stdout)] * 2)
                 ms = round(once.median / 1e6, 2)
                 run.time(our_own(), problem, once, batch, 0, "smallmm.batched_matmul", what=kind, ms=ms)
 

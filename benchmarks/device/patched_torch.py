@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 import smallmm
-from smallmm import _bench
+from smallmm._tools import bench
 
 ORDERS = (3, 8, 16, 32, 64)  # 64: products alone
 COUNTS = (1000, 200_000)
@@ -42,7 +42,7 @@ def wait(_: Any = None) -> None:
 
 def microseconds(call: Callable[[], Any]) -> float | None:
     """Of a call and the wait for it. None: there is no result, most often for want of memory."""
-    sample = _bench.clock(wait)
+    sample = bench.clock(wait)
     try:
         call()  # which may compile
         wait()
@@ -56,7 +56,7 @@ def microseconds(call: Callable[[], Any]) -> float | None:
 
 
 def host_microseconds(call: Callable[[], Any], calls: int = 200) -> float:
-    sample, times = _bench.clock(), []
+    sample, times = bench.clock(), []
     for _ in range(10):
         wait()
         times.append(sample(call, calls) / 1e3)

@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from smallmm._calls.calls.compose import namespace_of
 
 import smallmm
-from smallmm import _device_programs, _program_texts
-from smallmm._compose import namespace_of
-from smallmm._fuse import Fused
-from smallmm._unfused import run_unfused
+from smallmm._programs import cuda_kernel, cuda_launch
+from smallmm._programs.fuse import Fused
+from smallmm._programs.interpreter import run_unfused
 
 from ..host.programs import CASES
 from .suite import Timer, copy_speed
@@ -106,7 +106,7 @@ def time_case(
     dtype = str(arrays[0].dtype).rpartition(".")[2]
     bytes_of = size // 2 if dtype == "float32" else size
     for lanes in (0, *options.lanes):
-        _device_programs.kernel_of = partial(_program_texts.kernel_of, lanes=lanes)
+        cuda_launch.kernel_of = partial(cuda_kernel.kernel_of, lanes=lanes)
         clear(function)
         try:
             plan = smallmm.explain(function, *arrays)
@@ -125,7 +125,7 @@ def time_case(
             except Exception as error:
                 words.append(f"{who}: {type(error).__name__}")
         print("  ".join(words), flush=True)
-    _device_programs.kernel_of = _program_texts.kernel_of
+    cuda_launch.kernel_of = cuda_kernel.kernel_of
     clear(function)
 
 

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any
 
 import smallmm
-from smallmm import _bench
-from smallmm._contenders import PEERS, Contender, our_own
+from smallmm._tools import bench
+from smallmm._tools.contenders import PEERS, Contender, our_own
 
 from ..host.convolution import SHAPES
 from .suite import SIZES, Problem, Run, main, progress
@@ -37,7 +37,7 @@ PRODUCTS = [  # which, layout (T: stored by columns), m, n, k
 ERRORS = {"f32": 1e-4, "f64": 1e-12, "f16": 2e-3, "bf16": 1e-2}  # at most, as parts of the largest element
 
 
-def graph_of(run: Run, calls: list[Callable[[], Any]]) -> _bench.Timing:
+def graph_of(run: Run, calls: list[Callable[[], Any]]) -> bench.Timing:
     """Of one of the calls, which take turns."""
 
     def all_of_them() -> None:
@@ -46,7 +46,7 @@ def graph_of(run: Run, calls: list[Callable[[], Any]]) -> _bench.Timing:
 
     found = run.timer.replay(all_of_them, 1)
     each = (x / len(calls) for x in (found.median, found.low, found.high))
-    return _bench.Timing(*each, found.samples)
+    return bench.Timing(*each, found.samples)
 
 
 def compare(

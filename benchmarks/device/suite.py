@@ -15,10 +15,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from smallmm import _bench, _core
-from smallmm._contenders import Contender
-from smallmm._shapes import meet
-from smallmm._tuned import driver_version, slug_of
+from smallmm import _core
+from smallmm._base.shapes import meet
+from smallmm._gpu.tuned import driver_version, slug_of
+from smallmm._tools import bench
+from smallmm._tools.contenders import Contender
 
 from .. import records
 from ..records import Row
@@ -169,8 +170,8 @@ def on_host(x: Any) -> Any:
 
 
 class Timer:
-    """`measure` of smallmm/_bench.py by the events of the current stream, one call at a time: a device that
-    draws its full power lowers its clock, so that cases need a rest before rather than turns."""
+    """`measure` of smallmm/_tools/bench.py by the events of the current stream, one call at a time: a device
+    that draws its full power lowers its clock, so that cases need a rest before rather than turns."""
 
     def __init__(self) -> None:
         import torch
@@ -190,19 +191,19 @@ class Timer:
 
     def timing(
         self, call: Any, samples: int = 7, each: int = 3, warm: float = 0.03, rest: float = 0
-    ) -> _bench.Timing:
+    ) -> bench.Timing:
         """Of one call, after so many seconds of rest and then of calls that bring the clocks up."""
         time.sleep(rest)
         if warm:
-            _bench.repetitions_of(call, warm * 1e9, self.clock)
+            bench.repetitions_of(call, warm * 1e9, self.clock)
         how = {"budget_s": 0, "least": samples, "repetitions": each, "sample": self.clock}
-        return _bench.measure({"call": call}, **how)["call"]
+        return bench.measure({"call": call}, **how)["call"]
 
     def __call__(self, call: Any, **how: Any) -> float:
         """Seconds of one call."""
         return self.timing(call, **how).median / 1e9
 
-    def replay(self, call: Any, calls: int = 20) -> _bench.Timing:
+    def replay(self, call: Any, calls: int = 20) -> bench.Timing:
         """Of so many calls in a CUDA graph: without the host's part."""
         call()
         graph = self.torch.cuda.CUDAGraph()
@@ -274,12 +275,12 @@ class Run(records.Run):
         folder = options.out or records.RESULTS / "device"
         super().__init__(folder / f"{suite}-{slug}-{topic}.json", about, options.commit or records.commit())
 
-    def time(self, who: Contender, problem: Problem, timing: _bench.Timing, batch: int, moved: float,
+    def time(self, who: Contender, problem: Problem, timing: bench.Timing, batch: int, moved: float,
              call: str = "", **more: Any) -> Row:  # fmt: skip
         """Add the row of one contender."""
         case = {**problem, "op": op_of(problem), "topic": self.topic}
         whose = {"contender": who.name, "version": who.version, "call": call}
-        row = _bench.row(timing, batch=batch, bytes=moved, flops=0, **case, **whose, **more)
+        row = bench.row(timing, batch=batch, bytes=moved, flops=0, **case, **whose, **more)
         del row["gflops"]  # bytes are the limit
         return self.add(row | {"percent": round(100e9 * moved / timing.median / self.copy, 1)})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smallmm import _bench
-from smallmm._contenders import PEERS, finish, our_own
+from smallmm._tools import bench
+from smallmm._tools.contenders import PEERS, finish, our_own
 
 from .contenders import Timed, contenders, ours, validate
 from .suite import Problem, Run, Stack, bytes_of, traffic
@@ -25,7 +25,7 @@ def together(*calls: Callable[[], Any] | None) -> Callable[[], Any]:
     return all_of_them
 
 
-def of_device(run: Run, timed: Timed) -> _bench.Timing:
+def of_device(run: Run, timed: Timed) -> bench.Timing:
     """By events; without what is called before each call."""
     call = together(timed.before, timed.call) if timed.before else timed.call
     once = run.timer.timing(call, samples=2, each=1, warm=0).median
@@ -34,14 +34,12 @@ def of_device(run: Run, timed: Timed) -> _bench.Timing:
     if not timed.before:
         return both
     less = run.timer.timing(timed.before, **how).median
-    return _bench.Timing(both.median - less, both.low - less, both.high - less, both.samples)
+    return bench.Timing(both.median - less, both.low - less, both.high - less, both.samples)
 
 
-def of_jax(timed: Timed) -> _bench.Timing:
+def of_jax(timed: Timed) -> bench.Timing:
     """By the host's clock, as JAX has streams of its own."""
-    return _bench.measure({"": timed.call}, budget_s=0, least=3, sample_s=1e-2, sample=_bench.clock(finish))[
-        ""
-    ]
+    return bench.measure({"": timed.call}, budget_s=0, least=3, sample_s=1e-2, sample=bench.clock(finish))[""]
 
 
 def time_one(
@@ -53,11 +51,11 @@ def time_one(
         validate(problem, inputs, timed, together(timed.before, timed.call)())
         if graph:
             found = run.timer.replay(timed.call, calls)
-            found = _bench.Timing(found.median / calls, found.low / calls, found.high / calls, found.samples)
+            found = bench.Timing(found.median / calls, found.low / calls, found.high / calls, found.samples)
         else:
             found = of_jax(timed) if timed.who.name == "JAX" else of_device(run, timed)
     except Exception as error:
-        if timed.who.name == _bench.OURS:
+        if timed.who.name == bench.OURS:
             raise
         print(f"{timed.who.name} {problem}: {type(error).__name__}: {str(error)[:100]}", flush=True)
         return
@@ -80,13 +78,13 @@ def time_all(run: Run, problem: Problem, stack: Stack, only: tuple[str, ...] | N
 
 def host_side(run: Run, problem: Problem, contender: str, words: str, call: Callable[[], Any]) -> None:
     """The host's part of a call: the device is idle before, and not waited for."""
-    torch, sample = run.timer.torch, _bench.clock()
+    torch, sample = run.timer.torch, bench.clock()
 
     def from_idle(call: Callable[[], Any], repetitions: int) -> float:
         torch.cuda.synchronize()
         return sample(call, repetitions)
 
     sample(call, 200)
-    found = _bench.measure({"": call}, budget_s=0, least=30, repetitions=50, sample=from_idle)[""]
-    who = our_own() if contender == _bench.OURS else PEERS[contender]()
+    found = bench.measure({"": call}, budget_s=0, least=30, repetitions=50, sample=from_idle)[""]
+    who = our_own() if contender == bench.OURS else PEERS[contender]()
     run.time(who, problem, found, 1000, 0, words, host_us=round(found.median / 1e3, 3))

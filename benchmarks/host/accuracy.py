@@ -4,8 +4,8 @@ the same precision (SciPy's, one matrix at a time) and BLAS's product.
     python -m benchmarks.host.accuracy
 
 Rows go to results/host/accuracy-<machine>-errors.json: errors in units of the roundoff u, as
-tests/accuracy.py measures them and smallmm/_bounds.py bounds them; LAPACK's is null where its results are not
-finite. The operands are those of tests/matrices.py.
+tests/accuracy.py measures them and smallmm/_tools/bounds.py bounds them; LAPACK's is null where its
+results are not finite. The operands are those of tests/matrices.py.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 import scipy.linalg
 
 import smallmm
-from smallmm._bounds import BOUNDS
-from smallmm._operations import DTYPES
+from smallmm._tools.bounds import BOUNDS
+from smallmm._tools.operations import DTYPES
 
 from .. import records
 from .contenders import blas_of

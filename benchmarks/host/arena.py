@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from smallmm._operations import DTYPES, OPERATIONS, Operation, Stack, bytes_of, stack
+from smallmm._tools.operations import DTYPES, OPERATIONS, Operation, Stack, bytes_of, stack
 
 IN_CACHE = 1 << 20  # bytes of A, B and C together
 OUT_OF_CACHE = 1 << 30

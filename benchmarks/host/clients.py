@@ -21,7 +21,8 @@ from importlib.metadata import version
 import numpy as np
 
 import smallmm
-from smallmm import _bench, _core
+from smallmm import _core
+from smallmm._tools import bench
 
 from .. import records
 from .machine import machine
@@ -161,7 +162,7 @@ JOBS: dict[str, tuple[str, str, Callable[[np.random.Generator], Job]]] = {
 
 def seconds(job: Job, repetitions: int = 1) -> float:
     """Of one of several runs."""
-    return _bench.clock()(job, repetitions) / 1e9
+    return bench.clock()(job, repetitions) / 1e9
 
 
 def share_of_loops(job: Job) -> float:
@@ -182,7 +183,7 @@ def measured(job: Job) -> dict[str, float]:
     with smallmm.patched("numpy"):
         seconds(job)
         report = smallmm.patch_report()
-    plain, ours, left = [], [], _bench.seconds_left(SECONDS)
+    plain, ours, left = [], [], bench.seconds_left(SECONDS)
     while len(plain) < TURNS and (len(plain) < 3 or left()):
         plain.append(seconds(job, repetitions))
         with smallmm.patched("numpy"):

@@ -1,10 +1,10 @@
 """Who is timed on a CPU: smallmm, and what else a user has, a function each in CONTENDERS.
 
-smallmm and the libraries of Python are those of the package (smallmm/_contenders.py); here are the threads
-and the BLAS of NumPy and SciPy, and compiled contenders: MKL and LIBXSMM. `bind(op, stack)` returns the job
-that performs an operation on a stack, None if there is no such function, or raises `Unsupported`. Ours, MKL
-and LIBXSMM write into memory that is there; the others' factorizations are called as their users do, and
-allocate. SciPy has no batched product.
+smallmm and the libraries of Python are those of the package (smallmm/_tools/contenders.py); here are the
+threads and the BLAS of NumPy and SciPy, and compiled contenders: MKL and LIBXSMM. `bind(op, stack)` returns
+the job that performs an operation on a stack, None if there is no such function, or raises `Unsupported`.
+Ours, MKL and LIBXSMM write into memory that is there; the others' factorizations are called as their users
+do, and allocate. SciPy has no batched product.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from smallmm._contenders import PEERS, Contender, Job, our_own
-from smallmm._operations import OPERATIONS, Operation, Stack
+from smallmm._tools.contenders import PEERS, Contender, Job, our_own
+from smallmm._tools.operations import OPERATIONS, Operation, Stack
 
 from .arena import aligned
 from .machine import HERE, NoCompiler, compile_c

@@ -1,5 +1,5 @@
 /* kernels.c: calls of the core, in a loop as a C program would run them. kernels.py compiles it with the core;
- * smallmm/_bench.py times it. */
+ * smallmm/_tools/bench.py times it. */
 #include "smallmm.h"
 
 smm_status run_repeatedly(const smm_call *call, intptr_t times) {

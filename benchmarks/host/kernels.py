@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from smallmm import _core
-from smallmm._bench import Call as Function
+from smallmm._tools.bench import Call as Function
 
 from .. import records
 from .machine import HERE, compile_c

@@ -4,7 +4,7 @@
     python -m benchmarks.host.linalg --topic square --op solve inv --n 3 4 8 --quick
 
 How topics run, and what else the command line takes, is suite.py's. The operations and their checks are the
-package's (smallmm/_bench.py), the verdicts those of report/verdicts_linalg.py.
+package's (smallmm/_tools/bench.py), the verdicts those of report/verdicts_linalg.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 
 import smallmm
 from smallmm import _core
-from smallmm._bench import Call, Entry, tqdm
-from smallmm._operations import Operation
+from smallmm._tools.bench import Call, Entry, tqdm
+from smallmm._tools.operations import Operation
 
 from ..report import verdicts_linalg
 from ..report.results import OURS

@@ -1,6 +1,6 @@
 """The machine: what it is, and C code that is compiled for it.
 
-C files in this folder loop, they never time: the timer is `measure` of smallmm/_bench.py.
+C files in this folder loop, they never time: the timer is `measure` of smallmm/_tools/bench.py.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import smallmm
-from smallmm import _bench
-from smallmm._bench import Entry, timing, tqdm
-from smallmm._contenders import Contender
-from smallmm._operations import Stack
+from smallmm._tools import bench as _bench
+from smallmm._tools.bench import Entry, timing, tqdm
+from smallmm._tools.contenders import Contender
+from smallmm._tools.operations import Stack
 
 from ..report import verdicts_matmul
 from ..report.results import NUMPY, OURS

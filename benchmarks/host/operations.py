@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from smallmm import _core
-from smallmm._bounds import BOUNDS
-from smallmm._operations import OPERATIONS, Operation, norm
+from smallmm._tools.bounds import BOUNDS
+from smallmm._tools.operations import OPERATIONS, Operation, norm
 
 
 class Core(NamedTuple):

@@ -1,4 +1,4 @@
-/* roofline.c: what a machine can do at most, as loops that roofline.py compiles and smallmm/_bench.py times.
+/* roofline.c: what a machine can do at most, as loops that roofline.py compiles and smallmm/_tools/bench.py times.
  *
  * Compiled once per instruction set and dtype with -DREAL=double -DVECTOR=64 (bytes of a vector) and the
  * flags of that instruction set. It measures no time and knows no kernel of smallmm, only its threads.

@@ -11,8 +11,8 @@ from functools import cache
 
 import numpy as np
 
-from smallmm._bench import Call
-from smallmm._operations import DTYPES
+from smallmm._tools.bench import Call
+from smallmm._tools.operations import DTYPES
 
 from .. import records
 from .arena import Arena, aligned

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from smallmm import _bench, _operations
-from smallmm._bench import Call, Entry
-from smallmm._contenders import Contender, Job
-from smallmm._operations import DTYPES, Operation, Stack
+from smallmm._tools import bench as _bench
+from smallmm._tools import operations
+from smallmm._tools.bench import Call, Entry
+from smallmm._tools.contenders import Contender, Job
+from smallmm._tools.operations import DTYPES, Operation, Stack
 
 from .. import records
 from ..records import Row
@@ -147,7 +148,7 @@ def core(isa: str) -> Contender:
         call = kernels.bind(
             row.name,
             f"f{8 * stack.a.itemsize}",
-            _operations.sizes_of(op, stack),
+            operations.sizes_of(op, stack),
             times=KERNEL_TIMES,
             **operands,
         )

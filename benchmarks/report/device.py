@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable
 
-from smallmm._bench import OURS
+from smallmm._tools.bench import OURS
 
 from .markdown import picture, table, times_of_products
 from .results import Machine, Results, Row, best_other, groups, label, ns, ratio, with_ours

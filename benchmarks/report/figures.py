@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 
-from smallmm._bench import OURS
-from smallmm._operations import DTYPES, OPERATIONS
-from smallmm._plots import colour, draw_times, legend, logarithmic, over_orders, ranked, style
+from smallmm._tools.bench import OURS
+from smallmm._tools.operations import DTYPES, OPERATIONS
+from smallmm._tools.plots import colour, draw_times, legend, logarithmic, over_orders, ranked, style
 
 from . import headline
 from .host import roofline_panels

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smallmm._bench import OURS
+from smallmm._tools.bench import OURS
 
 from .device import suite_of
 from .markdown import losses, picture

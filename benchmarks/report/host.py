@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from smallmm._bench import OURS
-from smallmm._bounds import BOUNDS
-from smallmm._operations import DTYPES
+from smallmm._tools.bench import OURS
+from smallmm._tools.bounds import BOUNDS
+from smallmm._tools.operations import DTYPES
 
 from . import verdicts_matmul
 from .markdown import COLUMNS, factor, losses, number, picture, table, times_of_products

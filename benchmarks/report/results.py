@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from smallmm._bench import OURS
+from smallmm._tools.bench import OURS
 
 from .. import records
 from ..records import Row

@@ -1,5 +1,5 @@
 """Writes the tables of README and docs, and the figures, from the rows in benchmarks/results; that of the
-promised bounds from smallmm/_bounds.py.
+promised bounds from smallmm/_tools/bounds.py.
 
     python -m benchmarks.report.tables            rewrite PAGES and draw results/**/*.svg
     python -m benchmarks.report.tables --check    exit 1 if a page is not what the rows say

@@ -21,9 +21,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from smallmm import _core, _tuned
-from smallmm._candidates import KERNELS, candidates
-from smallmm._tuned import driver_version, slug_of
+from smallmm import _core
+from smallmm._gpu import tuned
+from smallmm._gpu.tuned import driver_version, slug_of
+from smallmm._tools.candidates import KERNELS, candidates
 
 from ..device.suite import (
     OPS,
@@ -38,7 +39,7 @@ from ..device.suite import (
 )
 from ..records import commit
 
-TUNED = Path(_tuned.__file__).parent / "tuned"
+TUNED = Path(tuned.__file__).parent / "tuned"
 LAYOUT = ("order_a", "order_b", "source_a", "source_b")
 SMALL_BATCHES = (100, 1000)
 FINALISTS = 4
@@ -183,7 +184,7 @@ def write_tables(folder: Path, device: str, arch: int, run: Row, best: list[Row]
                 runs.append(of)
         runs.sort(key=lambda x: x["date"])
         placed = [{**row, "run": runs.index(of)} for _, (row, of) in sorted(rows.items())]
-        path.write_text(_tuned.table(device, arch, runs, placed), encoding="utf-8")
+        path.write_text(tuned.table(device, arch, runs, placed), encoding="utf-8")
 
 
 def key(row: Row) -> tuple[Any, ...]:

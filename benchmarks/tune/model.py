@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smallmm._progress import tqdm
+from smallmm._tools.progress import tqdm
 
 from . import constants, network
 from .timed import TOPS, Timed, error, held_out, load, regrets

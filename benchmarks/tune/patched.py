@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 import smallmm
-from smallmm import _bench, _core, _patch
+from smallmm import _core
+from smallmm._patching import patch
+from smallmm._tools import bench
 
 ORDERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32)
 COUNTS = (1, 2, 4, 8, 16, 64, 512)
@@ -42,14 +44,14 @@ def operands(name: str, order: int, count: int, dtype: str) -> list[np.ndarray]:
 
 
 def signature(name: str) -> list[str]:
-    inputs = str(_patch._ufuncs()[name].signature).partition("->")[0]
+    inputs = str(patch._ufuncs()[name].signature).partition("->")[0]
     return [core.strip("()") for core in inputs.replace("),(", ")|(").split("|")]
 
 
 def times(call: Callable[[], Any]) -> tuple[float, float]:
     """Seconds of a call of a patched function by smallmm, and without it."""
     best = [np.inf, np.inf]
-    sample, repeats = _bench.clock(), 1
+    sample, repeats = bench.clock(), 1
     for turn in range(TURNS):
         for which, least in enumerate((1, NEVER)):
             _core.set_fewest(least)
@@ -62,7 +64,7 @@ def times(call: Callable[[], Any]) -> tuple[float, float]:
 
 
 def call_of(name: str, order: int, count: int, dtype: str) -> Callable[[], Any]:
-    ufunc, arrays = _patch._ufuncs()[name], operands(name, order, count, dtype)
+    ufunc, arrays = patch._ufuncs()[name], operands(name, order, count, dtype)
     out = ufunc(*arrays)
     out = out if isinstance(out, tuple) else (out,)
     given = {"out": tuple(out)} if all(isinstance(x, np.ndarray) for x in out) else {}
@@ -103,7 +105,7 @@ def print_rows(name: str, words: str, found: dict[int, tuple[int, dict[int, floa
 
 def main(names: list[str]) -> None:
     smallmm.patch_numpy()
-    for name in names or list(_patch._ufuncs()):
+    for name in names or list(patch._ufuncs()):
         for dtype, words in TYPES.items():
             call = partial(call_of, name, dtype=dtype)
             found = {order: least_of(partial(call, order)) for order in ORDERS}

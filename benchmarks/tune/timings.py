@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from smallmm import _core
-from smallmm._bench import seconds_left
-from smallmm._candidates import KERNELS, candidates
-from smallmm._progress import tqdm
-from smallmm._tune import same_bits
-from smallmm._tuned import driver_version
+from smallmm._gpu.tuned import driver_version
+from smallmm._tools.bench import seconds_left
+from smallmm._tools.candidates import KERNELS, candidates
+from smallmm._tools.progress import tqdm
+from smallmm._tools.tune import same_bits
 
 from ..device.suite import Problem, Stack, Timer, bytes_of, compile_one, copy_speed, traffic
 from ..records import commit, today

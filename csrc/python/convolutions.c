@@ -1,5 +1,5 @@
-/* convolutions.c: smallmm._core.convolve, a convolution of arrays. smallmm/_convolution.py gives them the dimensions
- * that are expected here. */
+/* convolutions.c: smallmm._core.convolve, a convolution of arrays. smallmm/_functions/convolution.py gives them the
+ * dimensions that are expected here. */
 #include "buffers.h"
 
 /* Batch dimensions in front, whose strides need not fit each other. */

@@ -2,8 +2,8 @@
  *
  * The direct path, smm_device_direct(), takes arrays whose type has DLPack's C exchange API (PyTorch 2.10 and newer)
  * and creates no Python objects but the results. For anything else (other libraries, mixed dtypes, wrong arguments) it
- * returns NotImplemented; then smallmm/_device.py checks the arguments and calls device_run(). Of such arrays on the
- * host the core computes; smallmm/_arrays.py takes those that are declined. */
+ * returns NotImplemented; then smallmm/_gpu/device.py checks the arguments and calls device_run(). Of such arrays on
+ * the host the core computes; smallmm/_calls/arrays.py takes those that are declined. */
 #include <complex.h>
 
 #include "arrays.h"

@@ -1,5 +1,6 @@
-/* device_programs.c: fused functions on CUDA devices: kernels from the texts that smallmm/_program_texts.py writes, and
- * launches on arrays of any library. smallmm/_device_programs.py says which kernel takes which layout. */
+/* device_programs.c: fused functions on CUDA devices: kernels from the texts that smallmm/_programs/cuda_kernel.py
+ * writes, and launches on arrays of any library. smallmm/_programs/cuda_launch.py says which kernel takes which layout.
+ * */
 #include "buffers.h"
 
 #include <pthread.h>

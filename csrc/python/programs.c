@@ -1,5 +1,5 @@
-/* programs.c: smallmm._core.Program, a program that runs on arrays. smallmm/_compile.py describes the steps; this file
- * checks, broadcasts and allocates arrays.
+/* programs.c: smallmm._core.Program, a program that runs on arrays. smallmm/_programs/compile.py describes the steps;
+ * this file checks, broadcasts and allocates arrays.
  *
  * A program is made for the core shapes, core strides and dtypes of its inputs; for others it returns NotImplemented,
  * as direct.c does. It is planned for each set of batch strides that it meets, and the plans are kept. */

@@ -32,7 +32,7 @@ from test_linalg_calls import OF_MATRICES, WITH_B  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import cuda  # noqa: E402
-from smallmm._backward import backward_of_plan  # noqa: E402
+from smallmm._derivatives.backward import backward_of_plan  # noqa: E402
 
 MOST = 4000  # matrices
 _NO_NAMESPACE = re.compile("no array API namespace|not a supported array type")  # smallmm's own arrays

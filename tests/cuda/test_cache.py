@@ -238,5 +238,5 @@ def test_what_is_said_of_a_folder_that_is_not_used(monkeypatch, tmp_path, run_py
     assert f"RuntimeWarning: smallmm compiles each kernel anew in each process: {tmp_path} is no" in warned
     said = run_python("import smallmm; smallmm.show_config()", environment).stdout
     assert f"kernel cache:   none: {tmp_path} is no folder" in said
-    said = run_python("from smallmm._cli import main; main(['cache'])", environment).stdout
+    said = run_python("from smallmm._tools.cli import main; main(['cache'])", environment).stdout
     assert "compiled kernels are not kept" in said

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import smallmm
-from smallmm import _core, _tuned, cuda
-from smallmm._compile import compiled, dense_strides
-from smallmm._program_texts import Layout, kernel_of
+from smallmm import _core, cuda
+from smallmm._gpu import tuned
+from smallmm._programs.compile import compiled, dense_strides
+from smallmm._programs.cuda_kernel import Layout, kernel_of
 
 ARCHS = {80: 163 << 10, 90: 227 << 10, 100: 227 << 10}  # bytes of shared memory that a block may use
 MOST_SPILLED = 48
@@ -51,7 +52,7 @@ def compile_all(problems, arch, registers):
 @pytest.mark.parametrize("arch", ARCHS)
 def test_tuned_kernels(arch, registers):
     """Products of an eighth of the tables' rows, a third of these on each architecture."""
-    rows = [row for row in _tuned.load().rows if row["op"] == "MATMUL"]
+    rows = [row for row in tuned.load().rows if row["op"] == "MATMUL"]
     rows = rows[list(ARCHS).index(arch) :: 8 * len(ARCHS)]
     compile_all([{key: row[key] for key in PROBLEM} for row in rows], arch, registers)
 
@@ -413,7 +414,7 @@ def test_every_kernel_of_the_list():
 
 class TestPlan:
     def test_tuned_rows_are_used(self):
-        rows = _tuned.load().rows
+        rows = tuned.load().rows
         assert {row["dtype"] for row in rows} >= {"f32", "f64"}
         for row in rows:
             problem = {key: row[key] for key in (*PROBLEM, "arch", "device")}

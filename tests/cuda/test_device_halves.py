@@ -13,7 +13,7 @@ from test_device_matmul import LAYOUTS
 
 import smallmm
 from smallmm import _core
-from smallmm._shapes import is_bfloat16, meet
+from smallmm._base.shapes import is_bfloat16, meet
 
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 

@@ -15,7 +15,7 @@ from torch_operators import (  # noqa: E402
 )
 
 import smallmm  # noqa: E402
-from smallmm import _patch  # noqa: E402
+from smallmm._patching import patch  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 L = torch.linalg
@@ -28,7 +28,7 @@ def stack(n, count, dtype=torch.float64, seed=0):
 def test_everything_has_a_kernel():
     with smallmm.patched("torch"):
         pass
-    registered = {name.removesuffix(" CUDA") for name in _patch._pytorch.kernels if name.endswith(" CUDA")}
+    registered = {name.removesuffix(" CUDA") for name in patch._pytorch.kernels if name.endswith(" CUDA")}
     assert registered == set(smallmm._core.patched_torch)
 
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import smallmm
-from smallmm import _core, _tuned, cuda
-from smallmm._bounds import BOUNDS
+from smallmm import _core, cuda
+from smallmm._gpu import tuned
+from smallmm._tools.bounds import BOUNDS
 
 SIZES = [  # batch, m, k, n
     *((3, n, n, n) for n in (16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 257)),
@@ -170,4 +171,4 @@ def test_other_tiles(torch, rng, half, tile):
             a, b = stacks(torch, rng, half, (m, k), (k, n))
             check(smallmm.matmul(a / 16, b, precision="tensor"), a / 16, b)
     finally:
-        _core.cuda_tune([*_tuned.load().rows])
+        _core.cuda_tune([*tuned.load().rows])

@@ -3,7 +3,8 @@
 import pytest
 
 import smallmm
-from smallmm import _core, _tuned
+from smallmm import _core
+from smallmm._gpu import tuned
 
 
 @pytest.fixture(autouse=True)
@@ -11,10 +12,10 @@ def own_rows(torch_cuda, tmp_path, monkeypatch):
     """A cache folder for this test, whose rows are forgotten after it."""
     smallmm.cuda.device_name()
     monkeypatch.setenv("SMALLMM_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(_tuned, "_kept", {})
-    _core.cuda_tune(_tuned.load().rows)
+    monkeypatch.setattr(tuned, "_kept", {})
+    _core.cuda_tune(tuned.load().rows)
     yield tmp_path
-    _core.cuda_tune(_tuned.load().rows)
+    _core.cuda_tune(tuned.load().rows)
 
 
 def operands_of(torch, name, n, dtype, batch):
@@ -51,9 +52,9 @@ def test_finds(torch_cuda, own_rows, name, n, dtype, batch):
     if found.saved:
         assert how.source == "tuned (user)"
         assert found.saved.is_relative_to(own_rows)
-        assert len(_tuned.load_own(own_rows).rows) == 1
-        _tuned._kept.clear()
-        _tuned.use(own_rows)  # as a later process does
+        assert len(tuned.load_own(own_rows).rows) == 1
+        tuned._kept.clear()
+        tuned.use(own_rows)  # as a later process does
         assert smallmm.explain(name, *operands).source == "tuned (user)"
 
 

@@ -9,7 +9,8 @@ import pytest
 from capsules import DELETER, Unversioned, Versioned, capsule_of
 
 import smallmm
-from smallmm import _core, _device
+from smallmm import _core
+from smallmm._gpu import device as _device
 
 FAR = 10**30
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smallmm._candidates import candidates
+from smallmm._tools.candidates import candidates
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from smallmm import _core
-from smallmm._candidates import KERNELS
+from smallmm._tools.candidates import KERNELS
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import smallmm
-from smallmm import _core, _tune, _tuned
-from smallmm._candidates import KERNELS, MOST_THREADS, PRODUCTS, candidates
+from smallmm import _core
+from smallmm._gpu import tuned
+from smallmm._tools import tune
+from smallmm._tools.candidates import KERNELS, MOST_THREADS, PRODUCTS, candidates
 
 SHARED = 227 << 10
 DEVICE = "NVIDIA H100"
@@ -91,11 +93,11 @@ def test_rank_by_a_model_of_all():
     present = _core.cuda_plan(problem, SHARED)
     present = {x: present[x] for x in ("kernel", *KERNELS["matmul_tiled"])}
     predicted = _core.cuda_predict(problem, rows, SHARED)
-    ranked = _tune.rank(rows, predicted, present)
+    ranked = tune.rank(rows, predicted, present)
     times = _core.cuda_predict(problem, ranked, SHARED)
     assert times == sorted(predicted)
     assert times[ranked.index(present)] < 1.1 * times[0]  # some are no plans
-    assert _tune.rank(rows, [None, *predicted[1:]], rows[7])[0] == rows[7]
+    assert tune.rank(rows, [None, *predicted[1:]], rows[7])[0] == rows[7]
 
 
 def test_rank_begins_with_the_present_choice_and_does_not_depend_on_chance():
@@ -103,9 +105,9 @@ def test_rank_begins_with_the_present_choice_and_does_not_depend_on_chance():
     present = rows[3]
     unknown = [None] * len(rows)
     assert _core.cuda_predict(PROBLEM, rows, SHARED) == unknown
-    ranked = _tune.rank(rows, unknown, present)
+    ranked = tune.rank(rows, unknown, present)
     assert ranked[0] == present
-    assert ranked == _tune.rank(rows, unknown, present)
+    assert ranked == tune.rank(rows, unknown, present)
     assert sorted(map(str, ranked)) == sorted(map(str, rows))
     assert {x["kernel"] for x in ranked[:8]} == {present["kernel"]}
 
@@ -117,21 +119,21 @@ def test_rank_begins_with_the_present_choice_and_does_not_depend_on_chance():
 def cache(tmp_path, monkeypatch):
     """A folder for saved rows, which are forgotten after a test."""
     planned()  # which loads the package's rows first
-    monkeypatch.setattr(_tuned, "_kept", {})
+    monkeypatch.setattr(tuned, "_kept", {})
     folder = tmp_path / "cache"
     yield folder
-    _core.cuda_tune(_tuned.load().rows)
+    _core.cuda_tune(tuned.load().rows)
 
 
 def keep(cache, device=DEVICE, save=True, **more):
     row = {**CHOSEN, **{x: y for x, y in more.items() if x in CHOSEN}}
     problem = whole(**{x: y for x, y in more.items() if x not in CHOSEN})
-    return _tuned.keep(device, problem, row, 0.5, {**CHOSEN, "ns": 0.6}, cache, save)
+    return tuned.keep(device, problem, row, 0.5, {**CHOSEN, "ns": 0.6}, cache, save)
 
 
 def in_a_new_process(cache):
-    _tuned._kept.clear()
-    _tuned.use(cache)
+    tuned._kept.clear()
+    tuned.use(cache)
 
 
 class TestSaved:
@@ -143,8 +145,8 @@ class TestSaved:
             assert x.stat().st_mode & 0o077 == 0, x
         in_a_new_process(cache)
         assert planned() == (DEVICE, 128)
-        (row,) = _tuned.load_own(cache).rows
-        assert {*_tuned.RUN, "version", "texts"} - {"commit"} <= row.keys()
+        (row,) = tuned.load_own(cache).rows
+        assert {*tuned.RUN, "version", "texts"} - {"commit"} <= row.keys()
         assert (row["ns"], row["runner_up"]["ns"]) == (0.5, 0.6)
         in_a_new_process(None)
         assert planned() != (DEVICE, 128)
@@ -188,7 +190,7 @@ class TestSaved:
     def test_other_shapes_do_not_meet(self, cache):
         paths = {keep(cache), keep(cache, m=3, n=3), keep(cache, small=1), keep(cache, order_a=1)}
         assert len(paths) == 4
-        assert len(_tuned.load_own(cache).rows) == 4
+        assert len(tuned.load_own(cache).rows) == 4
 
     @pytest.mark.parametrize(
         "change",
@@ -202,7 +204,7 @@ class TestSaved:
         path.write_text(json.dumps(table))
         in_a_new_process(cache)
         assert planned() != (DEVICE, 128)
-        assert _tuned.load_own(cache).skipped == {f"{path.parent.name}/{path.name}": "1 of 1 rows"}
+        assert tuned.load_own(cache).skipped == {f"{path.parent.name}/{path.name}": "1 of 1 rows"}
         assert not recwarn.list
 
     @pytest.mark.parametrize(
@@ -245,8 +247,8 @@ class TestSaved:
         with pytest.warns(RuntimeWarning, match=r"ignores the tuned row .*inv-f64-2x1x2\.json.*tune again"):
             in_a_new_process(cache)
         assert planned() != (DEVICE, 128)
-        assert why in str(_tuned.load_own(cache).skipped)
-        assert len(_tuned.load_own(cache / "other").rows) == 1, good
+        assert why in str(tuned.load_own(cache).skipped)
+        assert len(tuned.load_own(cache / "other").rows) == 1, good
 
     def test_a_folder_that_cannot_be_written(self, cache):
         cache.write_text("no folder")
@@ -259,12 +261,12 @@ class TestSaved:
         path = keep(cache)
         text = path.read_text()
         writers = [
-            threading.Thread(target=lambda: [_tuned._write(path, text) for _ in range(100)]) for _ in range(3)
+            threading.Thread(target=lambda: [tuned._write(path, text) for _ in range(100)]) for _ in range(3)
         ]
         for writer in writers:
             writer.start()
         while any(writer.is_alive() for writer in writers):
-            assert len(_tuned.load_own(cache).rows) == 1
+            assert len(tuned.load_own(cache).rows) == 1
         assert list(path.parent.iterdir()) == [path]
 
     def test_show_config_counts_them(self, cache, monkeypatch):
@@ -282,7 +284,7 @@ def test_on_the_emulated_gpu(emulated, tmp_path):
         emulated("tune.py", what, tmp_path / "cache", EMULATED_BEST=32)
 
 
-class Search(_tune._Search):
+class Search(tune._Search):
     """Of a call whose kernels take as many nanoseconds as they have threads; some do not work."""
 
     def __init__(self, wrong=(), failing=()):
@@ -315,7 +317,7 @@ def search(cache, monkeypatch):
     made = None
     monkeypatch.setattr(Search, "call", None, raising=False)
     monkeypatch.setattr(_core, "cuda_time", time)
-    monkeypatch.setattr(_tune, "cache_directory", lambda: cache)
+    monkeypatch.setattr(tune, "cache_directory", lambda: cache)
     return make
 
 
@@ -348,11 +350,11 @@ class TestSearch:
 
 def test_same_bits():
     x = np.array([np.nan, 0.0, 1.0])
-    assert _tune.same_bits(x, x.copy())
-    assert not _tune.same_bits(x, np.array([np.nan, -0.0, 1.0]))
+    assert tune.same_bits(x, x.copy())
+    assert not tune.same_bits(x, np.array([np.nan, -0.0, 1.0]))
     z = x.astype(np.complex128)
-    assert _tune.same_bits(z, z.copy())
-    assert not _tune.same_bits(z, -z)
+    assert tune.same_bits(z, z.copy())
+    assert not tune.same_bits(z, -z)
 
 
 @pytest.mark.parametrize(

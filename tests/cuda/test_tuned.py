@@ -6,7 +6,8 @@ import json
 import pytest
 
 import smallmm
-from smallmm import _core, _tuned
+from smallmm import _core
+from smallmm._gpu import tuned as _tuned
 
 SHARED = 227 << 10
 PROBLEM = {"op": "INV", "dtype": "f64", "m": 2, "k": 1, "n": 2, "small": 0}

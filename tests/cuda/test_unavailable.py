@@ -125,7 +125,7 @@ def test_import_opens_nothing(run_python):
         smallmm.batched_matmul(numpy.eye(3), numpy.eye(3))
         maps = open("/proc/self/maps").read()
         print([name for name in ("libcuda", "libnvrtc") if name in maps])
-        unwanted = ("torch", "cupy", "cuda", "smallmm._device", "platformdirs")
+        unwanted = ("torch", "cupy", "cuda", "smallmm._gpu.device", "platformdirs")
         print([name for name in unwanted if name in sys.modules])
     """
     assert run_python(code).stdout == "[]\n[]\n"

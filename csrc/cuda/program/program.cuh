@@ -1,4 +1,4 @@
-/* program.cuh: what the kernels of programs are made of. smallmm/_program_texts.py writes their texts.
+/* program.cuh: what the kernels of programs are made of. smallmm/_programs/cuda_kernel.py writes their texts.
  *
  * A warp takes 32 / LANES matrices, and LANES threads take a matrix. Of LANES = 1 the values of a matrix are in
  * registers: all loops are unrolled. Of more, they are in shared memory, where a matrix has PITCH bytes. Operands whose

@@ -17,7 +17,7 @@ from tiled import SPACE  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._convolution import _Convolution  # noqa: E402
+from smallmm._functions.convolution import _Convolution  # noqa: E402
 
 OF_IMAGES = 3  # where B comes from, as args.h says
 STACKS = [

@@ -16,20 +16,22 @@ from programs import normal, positive, same  # noqa: E402
 from test_convolution import CASES, LAYOUTS, in_layout, operands  # noqa: E402
 
 import smallmm  # noqa: E402
-from smallmm import _convolution, _core, _device, cuda  # noqa: E402
+from smallmm import _core, cuda  # noqa: E402
+from smallmm._functions import convolution  # noqa: E402
+from smallmm._gpu import device  # noqa: E402
 
 
 def without_a_plan(function, *arrays):
     """The result of the second call, which must not come to the general path."""
     function(*arrays)
-    general, _device.call = _device.call, None
+    general, device.call = device.call, None
     try:
         before = len(exchange.calls)
         result = function(*arrays)
         assert len(exchange.calls) > before
         return result
     finally:
-        _device.call = general
+        device.call = general
 
 
 def convolutions():
@@ -49,11 +51,11 @@ def convolutions():
     turned = cuda.to_device(np.ascontiguousarray(x.mT)).mT
     same(smallmm.conv2d(turned, given[1]), smallmm.conv2d(x, w))
     filters = cuda.to_device(np.ascontiguousarray(w.mT)).mT  # whose elements are at no one distance
-    convolution = _convolution._Convolution(x.shape, w.shape, "NCHW", 1, 0, 1, 1)
-    assert convolution.of_met(given[0], filters) is NotImplemented
-    met = len(_convolution._met)
+    met_before = convolution._Convolution(x.shape, w.shape, "NCHW", 1, 0, 1, 1)
+    assert met_before.of_met(given[0], filters) is NotImplemented
+    met = len(convolution._met)
     same(smallmm.conv2d(*given, padding=1), smallmm.conv2d(x, w, padding=1))
-    assert len(_convolution._met) > met, "an option is part of what was met"
+    assert len(convolution._met) > met, "an option is part of what was met"
     same(smallmm.conv2d(*given, padding=1), smallmm.conv2d(x, w, padding=1))
     assert "stride is 1.0" in str(raised(smallmm.conv2d, *given, stride=1.0)), (
         "which is equal to what was met"

@@ -13,7 +13,7 @@ sys.path[:0] = [str(Path(__file__).parents[2])]
 from capsules import Tensor, Versioned, capsule_of  # noqa: E402
 
 from smallmm import cuda  # noqa: E402
-from smallmm._transfers import empty_on  # noqa: E402
+from smallmm._gpu.device_array import empty_on  # noqa: E402
 
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 KINDS = {code: kind for kind, code in CODES.items()}

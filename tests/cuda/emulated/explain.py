@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 from run import OnDevice
 
-from smallmm import _core, _tuned, cuda
+from smallmm import _core, cuda
+from smallmm._gpu import tuned
 
 cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
 _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
-_core.cuda_tune(_tuned.load(Path(sys.argv[1])).rows)
+_core.cuda_tune(tuned.load(Path(sys.argv[1])).rows)
 for n in (2, 3):
     x = np.zeros((5000, n, n))
     operands = (x, np.zeros_like(x), np.zeros(len(x), np.int32))

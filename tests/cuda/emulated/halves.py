@@ -11,7 +11,7 @@ sys.path[:0] = [str(Path(__file__).parent)]
 from run import OnDevice  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._shapes import meet  # noqa: E402
+from smallmm._base.shapes import meet  # noqa: E402
 
 
 def check(gufunc, *operands, results):

@@ -17,8 +17,9 @@ sys.path[:0] = [str(TESTS)]
 from checks import raised  # noqa: E402
 
 import smallmm  # noqa: E402
-from smallmm import _core, _device_programs, _program_texts, cuda, fuse  # noqa: E402
-from smallmm._backward import backward_of, backward_of_plan  # noqa: E402
+from smallmm import _core, cuda, fuse  # noqa: E402
+from smallmm._derivatives.backward import backward_of, backward_of_plan  # noqa: E402
+from smallmm._programs import cuda_kernel, cuda_launch  # noqa: E402
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
 RNG = np.random.default_rng(0)
@@ -66,14 +67,14 @@ def forget(function):
 def check(function, *arrays, lanes=0, moved=None, **options):
     """moved: the arrays on the device, if they are not to lie as `to_device` puts them."""
     expected = function.ex(*arrays, **options)
-    _device_programs.kernel_of = partial(_program_texts.kernel_of, lanes=lanes)
+    cuda_launch.kernel_of = partial(cuda_kernel.kernel_of, lanes=lanes)
     forget(function)
     moved = list(map(on_device, arrays)) if moved is None else moved
     same(function.ex(*moved, **options), expected)
     plan = function._plans[next(iter(function._plans))]
     assert not plan.why_not_on_device, plan.why_not_on_device
     forget(function)
-    _device_programs.kernel_of = _program_texts.kernel_of
+    cuda_launch.kernel_of = cuda_kernel.kernel_of
 
 
 @fuse("(n,n),(n,n),(n,k)")
@@ -221,7 +222,7 @@ def results():
 
 def chains():
     b1, d, u = RNG.random((3, 2)), RNG.random((COUNT, 3, 3, 3)), RNG.random((COUNT, 2, 2, 2))
-    check(smallmm._contract._sum_factorized, b1, d, u)
+    check(smallmm._functions.contract._sum_factorized, b1, d, u)
     check(smallmm.ridge, RNG.random((COUNT, 5, 3)), RNG.random((COUNT, 5, 2)), 0.5)
     check(smallmm.whiten, RNG.random((COUNT, 6, 3)))
     x, covariance = RNG.random((COUNT, 4)), positive(4, (COUNT,))

@@ -20,7 +20,7 @@ from device_operands import SQUARE, TALL, kinds, operands, same_signs  # noqa: E
 from matrices import OF_DIAGONALS, diagonals_of_every_kind, normal  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._shapes import arithmetic, meet  # noqa: E402
+from smallmm._base.shapes import arithmetic, meet  # noqa: E402
 
 SHARED = 227 << 10
 COUNT = 69  # matrices, at most: as a rule more than a block takes, and its last one is not full

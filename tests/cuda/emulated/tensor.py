@@ -15,7 +15,7 @@ from run import AROUND, LAYOUTS, OF_INPUTS, SHARED, OnDevice, drawn, dtype_named
 from test_device_tensor import assert_near, numbers  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._shapes import meet  # noqa: E402
+from smallmm._base.shapes import meet  # noqa: E402
 
 SPACE = {
     "rows": (2, 4),

@@ -15,7 +15,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
 from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned, drawn, dtype_named  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._shapes import meet  # noqa: E402
+from smallmm._base.shapes import meet  # noqa: E402
 
 SPACE = {
     "rows": (1, 2, 3, 4),

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import smallmm
-from smallmm import _core, _tuned, cuda
+from smallmm import _core, cuda
+from smallmm._gpu import tuned
 
 WHAT, CACHE = sys.argv[1], Path(sys.argv[2])
 COUNT = 37
@@ -98,7 +99,7 @@ def every_failure(a):
 
 def use(a, host):
     assert smallmm.explain("inv", a).source == "tuned (user)"
-    assert len(_tuned.load_own(CACHE).rows) == 1
+    assert len(tuned.load_own(CACHE).rows) == 1
     same(smallmm.inv_ex(a)[0], smallmm.inv_ex(host)[0])
 
 

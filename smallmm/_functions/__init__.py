@@ -1,0 +1,1 @@
+"""The public functions: signatures, options, docstrings."""

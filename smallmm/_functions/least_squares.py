@@ -1,0 +1,310 @@
+"""QR factorization and least squares."""
+
+from contextlib import suppress
+from functools import cache
+from numbers import Real
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _core
+from .._base.catalog import computed_by
+from .._base.errors import refuse_complex, shown
+from .._base.options import one_of
+from .._base.shapes import arithmetic, dtype_of, meet
+from .._calls.arrays import as_numpy, with_core_shape, without_labels
+from .._calls.calls import run, several, transposed, transposed_out
+from .._libraries import library_of, on_device
+from .._libraries.dlpack import is_foreign
+from .mixed_least_squares import LstsqMixedExResult, mixed_lstsq_ex
+
+
+class QRResult(NamedTuple):
+    """A = Q R."""
+
+    Q: Any
+    R: Any
+
+
+class QRRawResult(NamedTuple):
+    """Householder reflectors as LAPACK's geqrf returns them; `h` is the transpose of the factored matrix."""
+
+    h: Any
+    tau: Any
+
+
+class LstsqResult(NamedTuple):
+    """The solution, the 2-norm of each right-hand side's residual, and the rank."""
+
+    x: Any
+    residual_norms: Any
+    rank: Any
+
+
+class LstsqExResult(NamedTuple):
+    """`LstsqResult`, and info, which is 0."""
+
+    x: Any
+    residual_norms: Any
+    rank: Any
+    info: Any
+
+
+# mode: gufuncs for m >= n and for m < n
+_QR_MODES = {
+    "reduced": ("qr_tall", "qr_complete"),
+    "economic": ("qr_tall", "qr_complete"),
+    "complete": ("qr_complete", "qr_complete"),
+    "r": ("qr_r_tall", "qr_r_wide"),
+    "raw": ("qr_raw_tall", "qr_raw_wide"),
+}
+
+
+@computed_by(*dict.fromkeys(gufunc for pair in _QR_MODES.values() for gufunc in pair))
+def qr(
+    a: "ArrayLike",
+    mode: Literal["reduced", "economic", "complete", "r", "raw"] = "reduced",
+    *,
+    out: Any = None,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+) -> Any:
+    """Factor each matrix as A = Q R, Q with orthonormal columns and R upper triangular.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices.
+    mode : {"reduced", "economic", "complete", "r", "raw"}
+        As `numpy.linalg.qr`, with k = min(m, n):
+        "reduced", or SciPy's "economic": Q (..., m, k) and R (..., k, n);
+        "complete": Q (..., m, m) and R (..., m, n);
+        "r": R (..., k, n) only; "raw": ``h`` (..., n, m), the transpose of what LAPACK's geqrf returns, and
+        ``tau`` (..., k).
+    out : array or tuple of them, optional
+        Where the results are written: a tuple of two, or one array for "r".
+    overwrite_a, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
+
+    Returns
+    -------
+    QRResult, QRRawResult, or array
+        ``(Q, R)``, ``(h, tau)``, or R.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `mode` is another value.
+
+    See Also
+    --------
+    solve : dtypes. Matrices with min(m, n) > 32 or m n > 1024 go to LAPACK as there.
+
+    Notes
+    -----
+    Householder reflections with LAPACK's signs (the diagonal of R may be negative) and norms that neither
+    overflow nor underflow. ``|A - Q R|_1 <= 20 n u |A|_1`` and ``|Q^T Q - I|_1 <= 20 n u``. 4 m n k
+    operations per matrix, 2 m n k without Q.
+
+    Examples
+    --------
+    >>> q, r = smallmm.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> np.allclose(r, [[-5, -2.2], [0, 0.4]])
+    True
+    """
+    if not isinstance(mode, str) or mode not in _QR_MODES:
+        raise ValueError(
+            f"qr: mode is {shown(mode)}; expected 'reduced', 'economic', 'complete', 'r' or 'raw' "
+            "(SciPy's 'full' is 'complete')"
+        )
+    a, m, n = with_core_shape(a)
+    gufunc = _QR_MODES[mode][m < n]
+    if mode == "r":
+        return run("qr", gufunc, {"a": a}, (out,))
+    if mode == "raw":
+        h, tau = several("qr", out, QRRawResult)
+        h, tau = run("qr", gufunc, {"a": a}, (transposed_out(h), tau))
+        return QRRawResult(transposed(h), tau)
+    return run("qr", gufunc, {"a": a}, several("qr", out, QRResult), QRResult)
+
+
+@computed_by("lstsq")
+def lstsq(
+    a: "ArrayLike",
+    b: "ArrayLike",
+    rcond: "ArrayLike | None" = None,
+    *,
+    rtol: "ArrayLike | None" = None,
+    precision: str = "fixed",
+    out: tuple[Any, ...] | None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
+) -> LstsqResult:
+    """Least-squares solution of A X = B, of minimum norm if it is not unique.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices, of any rank.
+    b : array_like, shape (..., m, k) or (m,)
+        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    rtol : array_like, shape (...), optional
+        Tolerance of the rank, as in LAPACK's gelsy: the rank is the number of leading columns of R, from QR
+        with column pivoting, whose estimated condition number is at most 1 / `rtol`. One number, or one per
+        matrix. None: max(m, n) times the machine epsilon.
+    rcond : array_like, optional
+        NumPy's name for `rtol`.
+    precision : {"fixed", "mixed"}
+        "mixed", of float64 and complex128: R of a QR factorization in float32 or complex64, without
+        pivoting, and refinement with residuals in float64. Matrices whose R has a reciprocal condition below
+        1e-5, and those with more columns than rows, are left to QR in float64. `rtol` has its default.
+    out : (array, array, array), optional
+        Where the results are written; each may be None.
+    overwrite_a, overwrite_b, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
+
+    Returns
+    -------
+    LstsqResult
+        ``x``, shape (..., n, k), or (..., n) for a vector.
+        ``residual_norms``, shape (..., k), or (...): the 2-norm of each column of B - A X, for any rank.
+        ``rank``, int32, shape (...).
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `a` and `b` have different numbers of rows, which is also a `numpy.linalg.LinAlgError`;
+        both `rtol` and `rcond` are given, or either is negative; with "mixed": `a` or `b` is of less
+        precision, or `rtol` is given.
+
+    See Also
+    --------
+    lstsq_ex : the same with ``info``, which is 0.
+    solve : dtypes. Matrices with min(m, n) > 32 or m n > 1024 go to LAPACK's gelsy as there.
+
+    Notes
+    -----
+    QR with column pivoting and a complete orthogonal factorization, as LAPACK's gelsy. Unlike
+    `numpy.linalg.lstsq` it returns no singular values, and residual norms are always there and not squared.
+    About 2 m n (min(m, n) + k) operations per matrix.
+
+    "mixed" are corrected seminormal equations (Bjorck 1987): 2 m n^2 operations in float32, and 4 m n k in
+    float64 for each step, of which five are usual. Its solutions are as accurate as those of QR.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0, 3.0])
+    >>> line = smallmm.lstsq(np.stack([x, np.ones(4)], axis=-1), np.array([-1.0, 0.2, 0.9, 2.1]))
+    >>> line.x.round(2), line.residual_norms.round(3), int(line.rank)
+    (array([ 1.  , -0.95]), np.float64(0.224), 2)
+    """
+    outs = several("lstsq", out, LstsqResult)
+    if _is_mixed("lstsq", precision, rcond, rtol):
+        return LstsqResult(*mixed_lstsq_ex("lstsq", a, b, (*outs, None, None))[:3])
+    return LstsqResult(*_lstsq("lstsq", a, b, rcond, rtol, outs)[:3])
+
+
+@computed_by("lstsq")
+def lstsq_ex(
+    a: "ArrayLike",
+    b: "ArrayLike",
+    rcond: "ArrayLike | None" = None,
+    *,
+    rtol: "ArrayLike | None" = None,
+    precision: Literal["fixed", "mixed"] = "fixed",
+    out: tuple[Any, ...] | None = None,
+) -> Any:
+    """`lstsq` with ``info``, int32, shape (...), which is 0: every matrix has a least-squares solution.
+
+    With precision "mixed" the result is a `LstsqMixedExResult`, which has ``iterations``, too: how many steps
+    were taken, or -1 where QR in float64 took over.
+
+    >>> smallmm.lstsq_ex(np.eye(2), np.ones(2)).info
+    np.int32(0)
+    """
+    if _is_mixed("lstsq_ex", precision, rcond, rtol):
+        return mixed_lstsq_ex("lstsq_ex", a, b, several("lstsq_ex", out, LstsqMixedExResult))
+    return LstsqExResult(*_lstsq("lstsq_ex", a, b, rcond, rtol, several("lstsq_ex", out, LstsqExResult)))
+
+
+def _is_mixed(op: str, precision: Any, rcond: Any, rtol: Any) -> bool:
+    if precision == "fixed" or one_of(op, "precision", precision, ("fixed", "mixed")) == "fixed":
+        return False
+    for name, x in (("rcond", rcond), ("rtol", rtol)):
+        if x is not None:
+            raise ValueError(f"{op}: {name} is {shown(x)}; expected None with precision 'mixed'")
+    return True
+
+
+def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    if rcond is not None and rtol is not None:
+        raise ValueError(f"{op}: rcond and rtol are both given; expected one of them")
+    a, b = without_labels(a), without_labels(b)
+    if rtol is not None:
+        rtol = _checked_rtol(op, "rtol", rtol)
+    else:
+        rtol = _default_rtol(a, b) if rcond is None else _checked_rtol(op, "rcond", rcond)
+    return run(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
+
+
+def _checked_rtol(op: str, name: str, rtol: Any) -> Any:
+    """rtol, which the caller gave by that name, as the call takes it."""
+    rtol = without_labels(rtol)
+    with suppress(ValueError):  # the call says what is wrong with it
+        refuse_complex(op, name, rtol)
+    if isinstance(rtol, Real) or (
+        isinstance(rtol, np.ndarray) and rtol.ndim == 0 and rtol.dtype.kind in "biuf"
+    ):
+        if not rtol >= 0:  # type: ignore[operator]  # typeshed's Real compares with floats only
+            raise ValueError(f"{op}: rtol is {rtol}; expected a number >= 0")
+        try:
+            return float(rtol)  # of no dtype: the matrices' counts
+        except OverflowError:
+            raise ValueError(f"{op}: rtol is above {np.finfo(float).max}; expected a number >= 0") from None
+    if (values := _at_hand(op, rtol)) is not None and not (values >= 0).all():
+        raise ValueError(f"{op}: rtol has {values.min()}; expected numbers >= 0")
+    return rtol
+
+
+def _at_hand(op: str, rtol: Any) -> np.ndarray | None:
+    """The elements of an array of real numbers, if the host has them already."""
+    values = rtol
+    if is_foreign(rtol) and not on_device(rtol):
+        values = library_of(rtol).elements(rtol)
+        with suppress(TypeError):  # the call refuses it
+            values = None if values is None else as_numpy(op, "rtol", values)
+    return values if isinstance(values, np.ndarray) and values.dtype.kind in "biuf" else None
+
+
+def _default_rtol(a: Any, b: Any) -> np.ndarray:
+    """max(m, n) times the machine epsilon of the dtype that the call computes in, in its real dtype."""
+    try:
+        most = max(with_core_shape(a)[1:])
+        if _knows_no_bfloat16(a, b):
+            return np.asarray(most * np.finfo(np.float32).eps)  # the kernel rounds it
+        dtype, epsilon = _epsilon(dtype_of(a), dtype_of(b))
+    except (TypeError, ValueError):  # the call says why
+        return np.zeros(())
+    return np.asarray(most * epsilon, dtype)
+
+
+def _knows_no_bfloat16(*arrays: Any) -> bool:
+    """Whether one of them is of bfloat16, and NumPy has no such dtype, which a GPU can do without."""
+    dtypes = [getattr(x, "dtype", None) for x in arrays]
+    if not any(str(x).endswith("bfloat16") for x in dtypes if not isinstance(x, np.dtype)):
+        return False
+    try:
+        import ml_dtypes  # noqa: F401  # NumPy knows it then
+    except ImportError:
+        return True
+    return False
+
+
+@cache
+def _epsilon(a: np.dtype, b: np.dtype) -> tuple[np.dtype, float]:
+    meet(a)
+    dtype = _core.solve.resolve_dtypes((a, b, None, None))[2]
+    limits = np.finfo(arithmetic(dtype))
+    return limits.dtype if dtype.kind == "c" else dtype, float(limits.eps)

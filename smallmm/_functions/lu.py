@@ -1,0 +1,190 @@
+"""LU factorization with partial pivoting, and solves from its factors."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
+
+from .. import _core
+from .._base.catalog import computed_by
+from .._base.errors import SINGULAR, Reason
+from .._base.options import flag, is_conjugated, is_transposed, pair
+from .._calls.arrays import with_core_shape
+from .._calls.calls import conjugated, run, run_from_the_right, several
+from .._libraries import on_device
+
+_direct_lu_factor = _core.direct["lu_factor"]
+
+
+class LUResult(NamedTuple):
+    """P A = L U. L, without its unit diagonal, and U share an array; row i was swapped with row pivots[i]."""
+
+    LU: Any
+    pivots: Any
+
+
+class LUExResult(NamedTuple):
+    """`LUResult`, and info: 0, or the first pivot, counted from 1, that is zero or overflows."""
+
+    LU: Any
+    pivots: Any
+    info: Any
+
+
+@computed_by("lu_factor", "lu_factor_tall", "lu_factor_wide")
+def lu_factor(
+    a: "ArrayLike",
+    /,
+    *,
+    out: tuple[Any, Any] | None = None,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+) -> LUResult:
+    """Factor each matrix as P A = L U, with partial pivoting.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices. Matrices that are not square go to LAPACK, as orders above 32 do.
+    out : (array of shape (..., m, n), array of int32 of shape (..., k)), optional
+        Where the results are written. They may be, or overlap, the input; either may be None.
+    overwrite_a, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
+
+    Returns
+    -------
+    LUResult
+        ``LU``, shape (..., m, n): U, and below its diagonal L, whose unit diagonal is not stored.
+        ``pivots``, int32, shape (..., k), k = min(m, n): for i = 0, 1, ... row i was exchanged with row
+        ``pivots[i]``, counted from 0 as in `scipy.linalg.lu_factor` (LAPACK and PyTorch count from 1).
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices are singular: a pivot is exactly zero. The exception holds the other matrices' factors.
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    lu_solve : solves with the factors.
+    lu_factor_ex : the same, with singular matrices reported in an array.
+    solve : dtypes, accuracy, orders above 32.
+
+    Notes
+    -----
+    The pivot is the element of largest magnitude, the topmost of equals; of complex ones the magnitude is
+    ``|re| + |im|``, as in LAPACK. ``|P A - L U|_1 <= 10 n u g |A|_1``, where g, the growth of elements, is
+    ``|U|_1 / |A|_1``, or 1 if that is less. 2/3 n^3 operations per matrix. Right-looking elimination, as
+    LAPACK's getf2.
+
+    Examples
+    --------
+    >>> smallmm.lu_factor([[1.0, 2.0], [4.0, 4.0]])
+    LUResult(LU=array([[4.  , 4.  ],
+           [0.25, 1.  ]]), pivots=array([1, 1], dtype=int32))
+    """
+    outs = several("lu_factor", out, LUResult)
+    results = _direct_lu_factor(a, *outs)
+    if results is not NotImplemented and results[2] is None:
+        return LUResult(results[0], results[1])
+    return _lu_factor("lu_factor", a, outs, LUResult, SINGULAR, results)
+
+
+@computed_by("lu_factor", "lu_factor_tall", "lu_factor_wide")
+def lu_factor_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
+    """`lu_factor` that never raises for singular matrices: ``(LU, pivots, info)``.
+
+    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
+    overflows; LU of such a matrix is NaN, and its pivots from the k-th on exchange nothing.
+
+    >>> smallmm.lu_factor_ex(np.ones((2, 2))).info
+    np.int32(2)
+    """
+    return _lu_factor("lu_factor_ex", a, several("lu_factor_ex", out, LUExResult), LUExResult)
+
+
+def _lu_factor(
+    op: str,
+    a: Any,
+    outs: tuple[Any, ...],
+    make: Callable[..., Any],
+    reason: Reason | None = None,
+    tried: Any = None,
+) -> Any:
+    """`run` of the gufunc for matrices of a's shape."""
+    a, m, n = with_core_shape(a)
+    if (m < n or m > n) and on_device(a):  # Dask's sizes may be NaN
+        raise NotImplementedError(
+            f"{op}: a has shape {tuple(a.shape)}; expected square matrices, (..., n, n), on a device"
+        )
+    gufunc = "lu_factor_tall" if m > n else "lu_factor_wide" if m < n else "lu_factor"
+    return run(op, gufunc, {"a": a}, outs, make, reason, tried)
+
+
+@computed_by("lu_solve", "lu_solve_transposed")
+def lu_solve(
+    lu_and_piv: "tuple[ArrayLike, ArrayLike]",
+    b: "ArrayLike",
+    trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+    out: Any = None,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
+) -> Any:
+    """Solve A X = B from the factors of `lu_factor`.
+
+    Parameters
+    ----------
+    lu_and_piv : (LU, pivots)
+        What `lu_factor` returned: shapes (..., n, n) and (..., n). Pivots count from 0, as SciPy's; those of
+        `torch.linalg.lu_factor` count from 1: subtract 1.
+    b : array_like, shape (..., n, k) or (n,)
+        Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    trans : {0, 1, 2, "N", "T", "C"}
+        0 or "N": A X = B; 1 or "T": A^T X = B; 2 or "C": A^H X = B.
+    left : bool
+        False: X A = B, X A^T = B or X A^H = B, as in `solve`.
+    adjoint : bool
+        PyTorch's name for A^H X = B.
+    out : array, optional
+        Where the result is written. It may be, or overlap, an input.
+    overwrite_b, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
+
+    Returns
+    -------
+    array, shape (..., n, k), or (..., n) for a vector
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `lu_and_piv` is not a pair; `trans` is another value; pivot i of some matrix is not one
+        of the rows i to n - 1. On a GPU, which is not waited for, such a matrix gives NaN instead.
+
+    See Also
+    --------
+    scipy.linalg.lu_solve : takes the same arguments; SciPy's factors work here, too.
+
+    Notes
+    -----
+    2 n^2 k operations per matrix. A zero on the diagonal of U gives NaN; above order 32, infinities.
+
+    Examples
+    --------
+    >>> smallmm.lu_solve(smallmm.lu_factor([[2.0, 1.0], [1.0, 3.0]]), [3.0, 4.0])
+    array([1., 1.])
+    """
+    lu, pivots = pair("lu_solve", "lu_and_piv", lu_and_piv, "(LU, pivots)")
+    adjoint = adjoint is not False and flag("lu_solve", "adjoint", adjoint)
+    transpose = is_transposed("lu_solve", trans) or adjoint
+    if transpose and (adjoint or is_conjugated(trans)):
+        lu = conjugated(lu)
+    left = left is True or flag("lu_solve", "left", left)
+    gufunc = "lu_solve_transposed" if transpose == left else "lu_solve"
+    operands = {"LU": lu, "pivots": pivots, "b": b}
+    if left:
+        return run("lu_solve", gufunc, operands, (out,))
+    return run_from_the_right("lu_solve", gufunc, operands, out)

@@ -1,0 +1,614 @@
+"""Norms, condition numbers and ranks of stacked arrays. All sums are smallmm's products with ones, in a fixed
+order."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache, partial
+from math import inf, prod
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._base.catalog import composed_of_others
+from .._base.composition import REAL, Composition, composition_of, constant, real_part
+from .._base.errors import NO_SINGULAR_VALUES, NOT_ORTHOGONAL, refuse_complex, shown
+from .._base.options import flag, integer
+from .._base.shapes import is_complex
+from .._calls.arrays import without_labels
+from .._calls.calls import checked
+from .._calls.compose import (
+    Met,
+    column_sums,
+    composed,
+    constant_of,
+    count,
+    dimensions,
+    dtype_name,
+    extreme,
+    magnitudes,
+    norm_1,
+    parts,
+    permuted,
+    power_of_two,
+    sums,
+)
+from .._programs.record import power
+from .spectra import eigvalsh_ex
+from .svd import svdvals_ex
+from .systems import inv_ex
+
+_MOST_FACTORS = 8  # of a power that is computed by products
+
+
+@composed_of_others
+def vector_norm(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    ord: float = 2,
+    out: Any = None,
+) -> Any:
+    """Norms of vectors, as defined by the Python array API standard and by `numpy.linalg.vector_norm`.
+
+    Parameters
+    ----------
+    x : array_like
+        An array that has its vectors along `axis`.
+    axis : int or tuple of ints, optional
+        The axis of each vector, or several axes, whose elements form one vector. None: all axes.
+    keepdims : bool
+        Whether the result keeps the axes of the vectors, with length 1.
+    ord : number, inf or -inf
+        ``sum(abs(x)**ord)**(1 / ord)``. inf: the largest magnitude. -inf: the smallest. 0: the number of
+        elements that are not zero.
+    out : array, optional
+        Where the result is written.
+
+    Returns
+    -------
+    array
+        Has the shape of `x` without the axes of the vectors. No intermediate result over- or underflows. The
+        norm of a vector without elements is 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `solve`; `ord` is not a number; `x` has no such `axis`; `ord` is negative for no elements.
+
+    See Also
+    --------
+    norm : NumPy's older function, for vectors and matrices.
+    matrix_norm : norms of matrices.
+    solve : dtypes.
+
+    Notes
+    -----
+    About 2 operations per element. Elements are added in C order, in chunks of 64, and the sums of chunks
+    likewise. Bits do not depend on the batch, the neighbours, strides or threads. Powers by whole numbers up
+    to 8 are products of squares; others, and roots, are smallmm's own, as those of `fuse`.
+
+    Examples
+    --------
+    >>> smallmm.vector_norm([[3.0, 4.0], [1e200, 0.0]], axis=1)
+    array([5.e+000, 1.e+200])
+    """
+    key = _key("vector_norm", x, ord, axis, keepdims, out)
+    answer = _again(key, x)
+    if answer is not NotImplemented:
+        return answer
+    return _vector_norm("vector_norm", without_labels(x), axis, keepdims, ord, out, key)
+
+
+@composed_of_others
+def matrix_norm(
+    x: ArrayLike,
+    /,
+    *,
+    keepdims: bool = False,
+    ord: Literal["fro", "nuc"] | float = "fro",
+    out: Any = None,
+) -> Any:
+    """Norm of each matrix of a stack, as defined by the Python array API standard.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        A stack of matrices.
+    keepdims : bool
+        True: the result has shape (..., 1, 1).
+    ord : {"fro", "nuc", 1, -1, 2, -2, inf, -inf}
+        "fro": the square root of the sum of squares. "nuc": the sum of singular values. 1, -1: the largest or
+        smallest column sum of magnitudes. inf, -inf: the same for rows. 2, -2: the largest or smallest
+        singular value.
+    out : array, optional
+        Where the result is written.
+
+    Returns
+    -------
+    array, shape (...)
+        The norm of a matrix without elements is 0. No intermediate result over- or underflows.
+
+    Raises
+    ------
+    LinAlgError
+        The singular values of some matrices did not converge. The exception holds the other matrices' norms.
+    ValueError, TypeError
+        As `solve`; `ord` is another value, or negative for matrices without elements.
+
+    See Also
+    --------
+    norm : NumPy's older function, for vectors and matrices.
+    solve : dtypes.
+
+    Notes
+    -----
+    About 2 m n operations per matrix, and those of `svdvals` for "nuc", 2 and -2. Columns are added from the
+    top, rows from the left, and for "fro" squares in columns, then the sums of columns. Bits do not depend on
+    the batch, the neighbours, strides or threads.
+
+    Examples
+    --------
+    >>> a = [[1.0, -2.0], [3.0, 4.0]]
+    >>> float(smallmm.matrix_norm(a, ord=1)), float(smallmm.matrix_norm(a, ord=np.inf))
+    (6.0, 7.0)
+    """
+    key = _key("matrix_norm", x, ord, None, keepdims, out)
+    answer = _again(key, x)
+    if answer is not NotImplemented:
+        return answer
+    x = without_labels(x)
+    if dimensions(x) < 2:
+        raise ValueError(
+            f"matrix_norm: x has shape {np.shape(x)}; expected at least 2 dimensions, (..., m, n)"
+        )
+    return _matrix_norm("matrix_norm", x, (-2, -1), keepdims, ord, out, key)
+
+
+@composed_of_others
+def norm(
+    x: ArrayLike,
+    ord: Literal["fro", "nuc"] | float | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    *,
+    out: Any = None,
+) -> Any:
+    """Norms of vectors or of matrices, as `numpy.linalg.norm`.
+
+    Parameters
+    ----------
+    x : array_like
+        An array; of one or two dimensions if `ord` is given and `axis` is not.
+    ord : {"fro", "nuc"} or number, optional
+        As in `vector_norm` for vectors, as in `matrix_norm` for matrices. None: the square root of the sum of
+        squares.
+    axis : int or (int, int), optional
+        The axis of the vectors, or the axes of the rows and columns of matrices. None: all axes.
+    keepdims : bool
+        Whether the result keeps these axes, with length 1.
+    out : array, optional
+        Where the result is written.
+
+    Returns
+    -------
+    array
+        Has the shape of `x` without these axes.
+
+    Raises
+    ------
+    LinAlgError, ValueError, TypeError
+        As `vector_norm` and `matrix_norm`.
+
+    See Also
+    --------
+    vector_norm, matrix_norm : the same, by the names of the array API standard.
+
+    Notes
+    -----
+    About 2 operations per element, and those of `svdvals` for "nuc", 2 and -2.
+
+    Examples
+    --------
+    >>> x = np.arange(12.0).reshape(2, 2, 3)
+    >>> smallmm.norm(x, axis=(1, 2)).round(3)
+    array([ 7.416, 21.237])
+    >>> smallmm.norm(x, 1, axis=2)
+    array([[ 3., 12.],
+           [21., 30.]])
+    """
+    key = _key("norm", x, ord, axis, keepdims, out)
+    answer = _again(key, x)
+    if answer is not NotImplemented:
+        return answer
+    x = without_labels(x)
+    ndim = dimensions(x)
+    if axis is None:
+        if ord is None:
+            return _vector_norm("norm", x, None, keepdims, 2, out, key)
+        axis = tuple(range(ndim))
+        if ndim not in (1, 2):
+            raise ValueError(
+                f"norm: x has {ndim} dimensions; expected 1 or 2, or axis, where ord is {shown(ord)}"
+            )
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    if len(axes) == 1:
+        return _vector_norm("norm", x, axes[0], keepdims, 2 if ord is None else ord, out, key)
+    if len(axes) != 2:
+        raise ValueError(f"norm: axis is {shown(axis)}; expected an integer or a pair of them")
+    return _matrix_norm("norm", x, tuple(axes), keepdims, "fro" if ord is None else ord, out, key)
+
+
+@composed_of_others
+def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: Any = None) -> Any:
+    """Condition number of each matrix of a stack, as `numpy.linalg.cond`.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        A stack of matrices, square unless `p` is None, 2 or -2.
+    p : {None, 1, -1, 2, -2, inf, -inf, "fro", "nuc"}
+        None, 2: the largest singular value divided by the smallest. -2: the reciprocal of that. Others:
+        ``matrix_norm(x, ord=p) * matrix_norm(inv(x), ord=p)``.
+    out : array, shape (...), optional
+        Where the result is written.
+
+    Returns
+    -------
+    array, shape (...)
+        Infinite for singular matrices, which are not an error. NaN only if the matrix has a NaN.
+
+    Raises
+    ------
+    LinAlgError
+        The singular values of some matrices did not converge. The exception holds the other results.
+    numpy.linalg.LinAlgError
+        `x` has fewer than two dimensions, no elements, or is not square where it must be.
+    ValueError, TypeError
+        As `solve`; `p` is another value.
+
+    See Also
+    --------
+    matrix_norm, inv : what it is computed from.
+    solve : dtypes, orders above 32.
+
+    Notes
+    -----
+    For 1, -1, inf, -inf and "fro" about 2 n^3 operations per matrix.
+
+    Examples
+    --------
+    >>> a = [[[1.0, 0.0], [0.0, 4.0]], [[1.0, 1.0], [1.0, 1.0]]]
+    >>> smallmm.cond(a, 1)
+    array([ 4., inf])
+    """
+    x = without_labels(x)
+    order = _matrix_order("cond", "p", 2 if p is None else p)
+    shape = np.shape(x)
+    if dimensions(x) > 1 and prod(shape[-2:]) == 0:
+        raise np.linalg.LinAlgError(f"cond: x has shape {tuple(shape)}; expected matrices with elements")
+    signature = "(m,n)->(),()" if order in (2, -2) else "(n,n)->(),()"
+    composition = composition_of("cond", signature, (REAL, np.int32), _cond, order, is_checked=True)
+    return checked("cond", composed(composition, {"x": x}, (out,)), NOT_ORTHOGONAL)
+
+
+@composed_of_others
+def matrix_rank(
+    A: ArrayLike,
+    tol: "ArrayLike | None" = None,
+    hermitian: bool = False,
+    *,
+    rtol: "ArrayLike | None" = None,
+    out: Any = None,
+) -> Any:
+    """Rank of each matrix of a stack: how many singular values are above a tolerance.
+
+    Parameters
+    ----------
+    A : array_like, shape (..., m, n)
+        A stack of matrices. A vector has rank 0 if it is zero, else 1.
+    tol : array_like, shape (...), optional
+        Singular values that do not exceed it count as zero. One number, or one per matrix.
+    hermitian : bool
+        Whether the matrices are symmetric or, if complex, Hermitian. Then only the lower triangle is read,
+        and the magnitudes of eigenvalues, which cost less, are the singular values.
+    rtol : array_like, shape (...), optional
+        The same, divided by the largest singular value. If both are None, max(m, n) times the machine
+        epsilon.
+    out : array of int64, shape (...), optional
+        Where the result is written.
+
+    Returns
+    -------
+    array of int64, shape (...)
+
+    Raises
+    ------
+    LinAlgError
+        The singular values of some matrices did not converge, or some have a NaN or an infinity. The
+        exception holds the other results.
+    ValueError, TypeError
+        As `solve`; both `tol` and `rtol` are given.
+
+    See Also
+    --------
+    lstsq : its rank is that of QR with column pivoting.
+    solve : dtypes.
+
+    Notes
+    -----
+    The operations of `eigvalsh` or `svdvals`.
+
+    Examples
+    --------
+    >>> smallmm.matrix_rank([np.eye(3), np.ones((3, 3))], hermitian=True)
+    array([3, 1])
+    """
+    A = without_labels(A)
+    if tol is not None and rtol is not None:
+        raise ValueError("matrix_rank: tol and rtol are both given; expected one of them")
+    hermitian = flag("matrix_rank", "hermitian", hermitian)
+    if dimensions(A) < 2:
+        dims = "(k)" if dimensions(A) else "()"
+        composition = composition_of("matrix_rank", f"{dims}->()", (np.int64,), _rank_of_vector)
+        return composed(composition, {"A": A}, out)
+    operands = {"A": A}
+    tolerance = without_labels(rtol if tol is None else tol)
+    if tolerance is not None:
+        name = "rtol" if tol is None else "tol"
+        refuse_complex("matrix_rank", name, tolerance)
+        operands[name] = tolerance
+    matrices = "(n,n)" if hermitian else "(m,n)"
+    signature = f"{matrices}{',()' * (len(operands) - 1)}->(),()"
+    dtypes, absolute = (np.int64, np.int32), tol is not None
+    composition = composition_of(
+        "matrix_rank", signature, dtypes, _rank, hermitian, absolute, is_checked=True
+    )
+    return checked("matrix_rank", composed(composition, operands, (out,)), NO_SINGULAR_VALUES)
+
+
+# --- what the public functions share -------------------------------------------------------------------
+
+
+_met = Met()  # by `_key`: compositions
+
+
+def _key(op: str, x: Any, order: Any, axis: Any, keepdims: Any, out: Any) -> Any:
+    """What calls have in common that one composition serves as it is; None: they are looked at anew."""
+    plain = out is None and keepdims is False and type(axis) in (int, type(None))
+    if not plain or type(order) not in (int, float, str, type(None)):
+        return None
+    return op, getattr(x, "ndim", None), type(order), order, axis
+
+
+def _again(key: Any, x: Any) -> Any:
+    """The result if such a call was met before, else NotImplemented."""
+    met = _met.get(key)
+    return NotImplemented if met is None else met.directly((x,))
+
+
+def _vector_norm(op: str, x: Any, axis: Any, keepdims: Any, order: Any, out: Any, key: Any) -> Any:
+    if isinstance(order, bool | str) or not isinstance(order, Real) or order != order:
+        raise ValueError(f"{op}: ord is {shown(order)}; expected a number, inf or -inf")
+    axes = _axes(op, x, axis)
+    if order < 0 and prod(np.shape(x)[axis] for axis in axes) == 0:
+        raise ValueError(
+            f"{op}: x has shape {tuple(np.shape(x))}; expected vectors with elements for ord < 0"
+        )
+    names = ",".join(f"k{i}" for i in range(len(axes)))
+    composition = composition_of(op, f"({names})->()", (REAL,), _norm_of_vectors, len(axes), float(order))
+    return _reduced(op, composition, x, axes, keepdims, out, None if order < 0 else key)
+
+
+def _matrix_norm(
+    op: str, x: Any, axis: tuple[Any, ...], keepdims: Any, order: Any, out: Any, key: Any
+) -> Any:
+    order = _matrix_order(op, "ord", order)
+    axes = _axes(op, x, axis)
+    shape = np.shape(x)
+    if order in (-1, -2, -inf) and prod(shape[axis] for axis in axes) == 0:
+        raise ValueError(f"{op}: x has shape {tuple(shape)}; expected matrices with elements for ord < 0")
+    if order in (2, -2, "nuc"):
+        composition = composition_of(
+            op, "(m,n)->(),()", (REAL, np.int32), _norm_of_values, order, is_checked=True
+        )
+    else:
+        composition = composition_of(op, "(m,n)->()", (REAL,), _norm_of_matrices, order)
+    return _reduced(op, composition, x, axes, keepdims, out, None if order in (-1, -inf) else key)
+
+
+def _reduced(
+    op: str, composition: Composition, x: Any, axes: tuple[int, ...], keepdims: Any, out: Any, key: Any
+) -> Any:
+    """The composition of x, whose core dimensions are these axes, which stay with length 1 if `keepdims`."""
+    keep = flag(op, "keepdims", keepdims)
+    ndim = dimensions(x)
+    target = out
+    if keep and hasattr(out, "ndim"):
+        expected = tuple(1 if i in axes else size for i, size in enumerate(np.shape(x)))
+        if tuple(out.shape) != expected:
+            raise ValueError(f"{op}: out has shape {tuple(out.shape)}; expected {expected}")
+        target = out[tuple(0 if i in axes else slice(None) for i in range(ndim))]
+    if axes != tuple(range(ndim - len(axes), ndim)):
+        x = permuted(x, (*(i for i in range(ndim) if i not in axes), *axes))
+    elif key is not None and composition.nout == 1:
+        _met.keep(key, composition)
+    result = composed(composition, {"x": x}, (target,) if composition.nout > 1 else target)
+    if composition.nout > 1:
+        result = checked(op, result, NOT_ORTHOGONAL)
+    if out is not None:
+        return out
+    return result[tuple(None if i in axes else slice(None) for i in range(ndim))] if keep else result
+
+
+def _axes(op: str, x: Any, axis: Any) -> tuple[int, ...]:
+    """As numbers >= 0, each once."""
+    ndim = dimensions(x)
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    axes = []
+    for number in (integer(op, "axis", x) for x in given):
+        if not -ndim <= number < ndim:
+            raise np.exceptions.AxisError(
+                f"{op}: axis is {shown(axis)}; expected numbers from {-ndim} to {ndim - 1}, of x's dimensions"
+            )
+        axes.append(number % ndim)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"{op}: axis is {shown(axis)}; expected different axes")
+    return tuple(axes)
+
+
+def _matrix_order(op: str, name: str, order: Any) -> Any:
+    """As one of the orders of `matrix_norm`."""
+    if isinstance(order, str):
+        if order in ("fro", "nuc"):
+            return order
+    elif isinstance(order, Real) and not isinstance(order, bool) and abs(order) in (1, 2, inf):
+        return float(order)
+    raise ValueError(f"{op}: {name} is {shown(order)}; expected 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
+
+
+# --- in terms of a library's namespace -----------------------------------------------------------------
+
+
+def _norm_of_matrices(order: Any, xp: Any, x: Any) -> Any:
+    if order == "fro":
+        return _norm_2(xp, parts(xp, x), lambda squares: sums(xp, column_sums(xp, squares)), 2)
+    size = magnitudes(xp, x)
+    return extreme(xp, column_sums(xp, size) if abs(order) == 1 else sums(xp, size), order)
+
+
+def _norm_of_values(order: Any, xp: Any, x: Any) -> Any:
+    """Norms that singular values make, and info."""
+    values, info = svdvals_ex(x)
+    if order == "nuc" or not values.shape[-1]:
+        return sums(xp, values), info
+    return values[..., 0 if order > 0 else -1], info
+
+
+def _norm_of_vectors(axes: int, order: float, xp: Any, x: Any) -> Any:
+    """Of the elements of that many last axes."""
+    x = _merged(xp, x, axes)
+    if order == 2:
+        x = parts(xp, x)
+    elif is_complex(x):
+        x = magnitudes(xp, x)
+    if not x.shape[-1]:
+        return sums(xp, x)
+    if order == 0:
+        return sums(xp, constant_of(xp, xp.where(x == 0, xp.zeros_like(x), xp.ones_like(x)), x))
+    if order == 2:
+        return _norm_2(xp, x, partial(sums, xp), 1)
+    size = xp.abs(x)
+    if order == 1:
+        return sums(xp, size)
+    if order in (inf, -inf):
+        return extreme(xp, size, order)
+    powers = partial(_powers, xp, order)
+    root = partial(power, xp, y=1 / order)
+    return _norm_by_powers(xp, size, 1, order, lambda y: sums(xp, powers(y)), root)
+
+
+def _powers(xp: Any, order: float, y: Any) -> Any:
+    """y^order. Where that has no finite derivative at 0, it has none there."""
+    if xp is np or order > 1:
+        return _power_or_product(xp, y, order)
+    zero = y == 0
+    powers = _power_or_product(xp, xp.where(zero, xp.ones_like(y), y), order)
+    return xp.where(zero, constant(xp, 0.0 if order > 0 else inf, y), powers)
+
+
+def _power_or_product(xp: Any, y: Any, order: float) -> Any:
+    """y^order: small whole powers by squares and products, which take a tenth of the time of others."""
+    if abs(order) > _MOST_FACTORS or not order.is_integer():
+        return power(xp, y, order)
+    product: Any = None
+    for place, bit in enumerate(reversed(f"{int(abs(order)):b}")):
+        y = y * y if place else y
+        if bit == "1":
+            product = y if product is None else product * y
+    return product if order > 0 else 1 / product
+
+
+def _merged(xp: Any, x: Any, axes: int) -> Any:
+    """x with that many last axes as one."""
+    if axes == 1:
+        return x
+    shape = (*x.shape[: x.ndim - axes], prod(x.shape[x.ndim - axes :]))
+    return x.reshape(shape) if xp is np else xp.reshape(x, shape)  # NumPy's function takes four times as long
+
+
+def _norm_2(xp: Any, x: Any, add: Callable[[Any], Any], axes: int) -> Any:
+    """The root of the sum of squares."""
+    return _norm_by_powers(xp, x, axes, 2, lambda y: add(y * y), xp.sqrt)
+
+
+def _norm_by_powers(
+    xp: Any, x: Any, axes: int, order: float, powers: Callable[[Any], Any], root: Callable[[Any], Any]
+) -> Any:
+    """root(powers(x)), of elements divided by a power of two where that sum of powers is not normal. No root
+    is taken of 0, where it has no derivative, also if another value is chosen."""
+    total = powers(x)
+    smallest, largest = _normal_sums(dtype_name(x))
+    if xp is np and not total.ndim and smallest <= total.item() <= largest:
+        return root(total)  # the same as below, which takes as long as all else of a single norm
+    normal = (total >= smallest) & (total <= largest)
+    if xp is np and normal.all():
+        return root(total)
+    one = xp.ones_like(total)
+    norms = root(xp.where(normal, total, one))
+    with xp.unless(normal) if hasattr(xp, "unless") else nullcontext():  # a function that is recorded
+        most = extreme(xp, _merged(xp, xp.abs(x), axes), order)
+        usable = (most > 0) & xp.isfinite(most)
+        _, exponents = xp.frexp(xp.where(usable, most, one))
+        scale = power_of_two(xp, -exponents, x)
+        scaled = root(xp.where(usable, powers(x * scale[(..., *(None,) * axes)]), one)) / scale
+        others = xp.where(most == 0, xp.zeros_like(most), most)  # a minimum
+        careful = xp.where(usable, scaled, others)
+    return xp.where(normal, norms, careful)
+
+
+@cache
+def _normal_sums(dtype: str) -> tuple[float, float]:
+    info = np.finfo(dtype)
+    return float(info.tiny / info.eps**2), float(info.max)
+
+
+def _cond(order: Any, xp: Any, x: Any) -> tuple[Any, Any]:
+    """Condition numbers, and info."""
+    if order in (2, -2):
+        values, info = svdvals_ex(x)
+        largest, smallest = values[..., 0], values[..., -1]
+        r = largest / smallest if order > 0 else smallest / largest
+    else:
+        inverse, singular = inv_ex(x)
+        if order == "nuc":
+            first, info = _norm_of_values(order, xp, x)
+            second, _ = _norm_of_values(order, xp, inverse)
+        else:
+            first, second = _norm_of_matrices(order, xp, x), _norm_of_matrices(order, xp, inverse)
+            info = xp.zeros_like(singular)
+        r = first * second
+    undefined = xp.isnan(r) & ~xp.isnan(norm_1(xp, x)) & (info == 0)
+    return xp.where(undefined, constant(xp, inf, r), r), info
+
+
+def _rank(hermitian: bool, absolute: bool, xp: Any, a: Any, *tolerances: Any) -> tuple[Any, Any]:
+    """Ranks, and info: not 0 where there are no singular values."""
+    values, info = eigvalsh_ex(a) if hermitian else svdvals_ex(a)
+    values = xp.abs(values)
+    eps = np.finfo(dtype_name(values)).eps
+    limit = real_part(xp, *tolerances) if tolerances else constant(xp, max(a.shape[-2:]) * eps, values)
+    largest = extreme(xp, values)
+    if not absolute:
+        limit = largest * limit
+    info = xp.where(xp.isnan(largest), xp.ones_like(info), info)
+    return count(xp, values > limit[..., None]), info
+
+
+def _rank_of_vector(xp: Any, x: Any) -> Any:
+    return count(xp, (extreme(xp, magnitudes(xp, x)) if x.ndim else x)[..., None] != 0)

@@ -1,0 +1,356 @@
+"""Eigenvalues and eigenvectors."""
+
+from typing import Any, Literal, NamedTuple
+
+from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
+
+from .. import _core
+from .._base.catalog import computed_by
+from .._base.errors import NOT_CONVERGED, shown
+from .._calls.calls import run, several
+
+_direct = _core.direct
+_TRIANGLES = {"L": "", "l": "", "U": "_upper", "u": "_upper"}
+
+
+class EighResult(NamedTuple):
+    """A V = V diag(w)."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EighExResult(NamedTuple):
+    """`EighResult`, and info: 0, or how many off-diagonal elements did not become negligible."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+    info: Any
+
+
+class EigvalshExResult(NamedTuple):
+    """The eigenvalues, and info: 0, or how many off-diagonal elements did not become negligible."""
+
+    eigenvalues: Any
+    info: Any
+
+
+class EigResult(NamedTuple):
+    """A V = V diag(w), of complex numbers."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EigExResult(NamedTuple):
+    """`EigResult`, and info: 0, or how many eigenvalues were not found."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+    info: Any
+
+
+class EigvalsExResult(NamedTuple):
+    """The eigenvalues, and info: 0, or how many were not found."""
+
+    eigenvalues: Any
+    info: Any
+
+
+@computed_by("eig")
+def eig(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> EigResult:
+    """Eigenvalues and eigenvectors of each general square matrix of a stack: A V = V diag(w).
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of square matrices.
+    out : (array of shape (..., n), array of shape (..., n, n)), optional
+        Where the results are written. They are complex; either may be None.
+
+    Returns
+    -------
+    EigResult
+        ``eigenvalues``, shape (..., n): complex, in no order that is promised. Of a real matrix those that
+        are real have the imaginary part 0, and the others are exactly conjugate pairs, the one with the
+        positive imaginary part first.
+        ``eigenvectors``, shape (..., n, n): complex; column j belongs to eigenvalue j. Columns have 2-norm
+        1. The component of largest magnitude of each, the first of equals, is real and positive. Columns of
+        a real matrix are real or conjugate like the eigenvalues.
+
+        Results of float32 and complex64 are complex64, of others complex128. Those of float16 and bfloat16,
+        which have no complex type, are complex64.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices did not converge in 30 max(n, 10) sweeps; no such matrix is known. The exception holds
+        the other matrices' results.
+    ValueError, TypeError
+        As `solve`.
+    NotImplementedError
+        n is above 32 and the arrays are on a GPU.
+
+    See Also
+    --------
+    eigvals : the eigenvalues only, in half the time.
+    eigh : of symmetric and Hermitian matrices, faster and with orthonormal eigenvectors.
+    eig_ex : the same, with matrices that did not converge reported in an array.
+    solve : dtypes.
+
+    Notes
+    -----
+    The matrix is balanced by powers of two (LAPACK's gebal since 3.5.0, without permutations) and reduced to
+    Hessenberg form by Householder reflectors (gehrd). QR with Francis's double shift, of complex matrices
+    with a single shift, makes it triangular (lahqr). Back substitution gives the vectors (trevc). The
+    order of operations is fixed. Bits do not depend on the batch, the neighbours, strides, threads or the
+    instruction set, except for the portable kernels on a CPU without FMA.
+
+    With the balanced matrix ``B = D^-1 A D``, each column ``v = D y`` has ``|B y - y w|_1 <= 20 max(n, 10) u
+    |B|_1 |y|_1``, and ``|A V - V diag(w)|_1 <= 20 max(n, 10) u f |A|_1``, of complex matrices three times as
+    much. Here f is the ratio of the largest element of D to the smallest: 1 where for no i the 2-norms of row
+    i and of column i differ by more than a factor of 2. LAPACK's residuals grow as much. Eigenvalues are
+    exact ones of a matrix that is as near to B. How far they move, and whether the eigenvectors are
+    independent, depends on the matrix: of a defective one some columns are nearly equal. No intermediate
+    result over- or underflows.
+
+    NaN and infinities give NaN within their own matrix and are not an error. About 25 n^3 operations per
+    matrix. Orders above 32 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other
+    bits.
+
+    Examples
+    --------
+    >>> w, v = smallmm.eig([[0.0, -1.0], [1.0, 0.0]])  # a rotation by a right angle
+    >>> w
+    array([0.+1.j, 0.-1.j])
+    >>> np.allclose([[0, -1], [1, 0]] @ v, v * w)
+    True
+    """
+    outs = several("eig", out, EigResult)
+    results = _direct["eig"](a, *outs)
+    if results is not NotImplemented and results[2] is None:
+        return EigResult(results[0], results[1])
+    return run("eig", "eig", {"a": a}, outs, EigResult, NOT_CONVERGED, results)
+
+
+@computed_by("eig")
+def eig_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) -> EigExResult:
+    """`eig` that never raises for matrices that did not converge: ``(eigenvalues, eigenvectors, info)``.
+
+    ``info``, int32, shape (...), is 0, or how many eigenvalues were not found; the results of such a matrix
+    are NaN.
+
+    >>> smallmm.eig_ex(np.eye(2)).info
+    np.int32(0)
+    """
+    outs = several("eig_ex", out, EigExResult)
+    return run("eig_ex", "eig", {"a": a}, outs, EigExResult)
+
+
+@computed_by("eigvals")
+def eigvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
+    """Eigenvalues of each general square matrix of a stack.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of square matrices.
+    out : array, shape (..., n), optional
+        Where the result is written. It is complex.
+
+    Returns
+    -------
+    array, shape (..., n)
+        Complex, in no order that is promised. Up to order 32 they are those of `eig`, bit for bit.
+
+    Raises
+    ------
+    LinAlgError, ValueError, TypeError, NotImplementedError
+        As `eig`.
+
+    See Also
+    --------
+    eig : the eigenvectors too; accuracy, NaN, orders above 32.
+    eigvals_ex : the same, with matrices that did not converge reported in an array.
+    eigvalsh : of symmetric and Hermitian matrices.
+
+    Notes
+    -----
+    The method of `eig`, without vectors. About 10 n^3 operations per matrix.
+
+    Examples
+    --------
+    >>> smallmm.eigvals([[[2.0, 1.0], [0.0, 3.0]], [[1.0, -2.0], [2.0, 1.0]]])
+    array([[2.+0.j, 3.+0.j],
+           [1.+2.j, 1.-2.j]])
+    """
+    results = _direct["eigvals"](a, out)
+    if results is not NotImplemented and results[1] is None:
+        return results[0]
+    return run("eigvals", "eigvals", {"a": a}, (out,), None, NOT_CONVERGED, results)
+
+
+@computed_by("eigvals")
+def eigvals_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> EigvalsExResult:
+    """`eigvals` that never raises for matrices that did not converge: ``(eigenvalues, info)``.
+
+    ``info``, int32, shape (...), is that of `eig_ex`.
+
+    >>> smallmm.eigvals_ex(np.diag([3.0, np.nan])).info
+    np.int32(0)
+    """
+    outs = several("eigvals_ex", out, EigvalsExResult)
+    return run("eigvals_ex", "eigvals", {"a": a}, outs, EigvalsExResult)
+
+
+@computed_by("eigh", "eigh_upper")
+def eigh(
+    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
+) -> EighResult:
+    """Eigenvalues and eigenvectors of each symmetric or Hermitian matrix of a stack: A V = V diag(w).
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric or, if complex, Hermitian matrices, of which only one triangle is read, and
+        of the diagonal only the real part.
+    UPLO : {"L", "U"}
+        Whether that is the lower or the upper one.
+    out : (array of shape (..., n), array of shape (..., n, n)), optional
+        Where the results are written. They may be, or overlap, the input; either may be None.
+
+    Returns
+    -------
+    EighResult
+        ``eigenvalues``, shape (..., n): real and ascending.
+        ``eigenvectors``, shape (..., n, n): column j belongs to eigenvalue j. Columns are orthonormal. The
+        component of largest magnitude of each, the first of equals, is positive; of complex ones it is
+        real and positive.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices did not converge in 30 n sweeps; no such matrix is known. The exception holds the other
+        matrices' results.
+    ValueError, TypeError
+        As `solve`; `UPLO` is another value.
+    NotImplementedError
+        n is above 32 and the arrays are on a GPU.
+
+    See Also
+    --------
+    eigvalsh : the eigenvalues only, in half the time.
+    eigh_ex : the same, with matrices that did not converge reported in an array.
+    solve : dtypes.
+
+    Notes
+    -----
+    Householder tridiagonalisation (LAPACK's sytrd, hetrd), which leaves a real matrix, and implicit QR with
+    Wilkinson's shift (steqr), in a fixed order. Bits do not depend on the batch, the neighbours, strides,
+    threads or the instruction set, except for the portable kernels on a CPU without FMA. ``|A V - V
+    diag(w)|_1 <= 20 n u |A|_1``, ``|V^H V - I|_1 <= 20 n u``, and each eigenvalue is within ``10 n u |A|_1``;
+    of complex matrices three times as much. Eigenvalues much smaller than the largest therefore have fewer
+    correct digits, as in LAPACK. No intermediate result over- or underflows.
+
+    NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
+    eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix, of complex ones 24
+    n^3. Orders above 32 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other bits.
+
+    Examples
+    --------
+    >>> w, v = smallmm.eigh([[2.0, 1.0], [1.0, 2.0]])
+    >>> w
+    array([1., 3.])
+    >>> np.allclose(v @ np.diag(w) @ v.T, [[2, 1], [1, 2]])
+    True
+    """
+    outs = several("eigh", out, EighResult)
+    gufunc = "eigh" + _triangle("eigh", UPLO)
+    results = _direct[gufunc](a, *outs)
+    if results is not NotImplemented and results[2] is None:
+        return EighResult(results[0], results[1])
+    return run("eigh", gufunc, {"a": a}, outs, EighResult, NOT_CONVERGED, results)
+
+
+@computed_by("eigh", "eigh_upper")
+def eigh_ex(
+    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any, Any] | None = None
+) -> EighExResult:
+    """`eigh` that never raises for matrices that did not converge: ``(eigenvalues, eigenvectors, info)``.
+
+    ``info``, int32, shape (...), is 0, or how many off-diagonal elements did not become negligible; the
+    results of such a matrix are NaN.
+
+    >>> smallmm.eigh_ex(np.eye(2)).info
+    np.int32(0)
+    """
+    outs = several("eigh_ex", out, EighExResult)
+    return run("eigh_ex", "eigh" + _triangle("eigh_ex", UPLO), {"a": a}, outs, EighExResult)
+
+
+@computed_by("eigvalsh", "eigvalsh_upper")
+def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = None) -> Any:
+    """Eigenvalues of each symmetric or Hermitian matrix of a stack.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        A stack of symmetric or, if complex, Hermitian matrices, of which only one triangle is read, and
+        of the diagonal only the real part.
+    UPLO : {"L", "U"}
+        Whether that is the lower or the upper one.
+    out : array, shape (..., n), optional
+        Where the result is written. It may be, or overlap, the input.
+
+    Returns
+    -------
+    array, shape (..., n)
+        Real and ascending. Up to order 32 they are those of `eigh`, bit for bit.
+
+    Raises
+    ------
+    LinAlgError, ValueError, TypeError, NotImplementedError
+        As `eigh`.
+
+    See Also
+    --------
+    eigh : the eigenvectors too; accuracy, NaN, orders above 32.
+    eigvalsh_ex : the same, with matrices that did not converge reported in an array.
+
+    Notes
+    -----
+    The method of `eigh`, without vectors. About 4/3 n^3 + 40 n^2 operations per matrix.
+
+    Examples
+    --------
+    >>> smallmm.eigvalsh([[[2.0, 1.0], [1.0, 2.0]], [[5.0, 0.0], [0.0, -5.0]]])
+    array([[ 1.,  3.],
+           [-5.,  5.]])
+    """
+    gufunc = "eigvalsh" + _triangle("eigvalsh", UPLO)
+    results = _direct[gufunc](a, out)
+    if results is not NotImplemented and results[1] is None:
+        return results[0]
+    return run("eigvalsh", gufunc, {"a": a}, (out,), None, NOT_CONVERGED, results)
+
+
+@computed_by("eigvalsh", "eigvalsh_upper")
+def eigvalsh_ex(
+    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
+) -> EigvalshExResult:
+    """`eigvalsh` that never raises for matrices that did not converge: ``(eigenvalues, info)``.
+
+    ``info``, int32, shape (...), is that of `eigh_ex`.
+
+    >>> smallmm.eigvalsh_ex(np.diag([3.0, np.nan]))
+    EigvalshExResult(eigenvalues=array([nan, nan]), info=np.int32(0))
+    """
+    outs = several("eigvalsh_ex", out, EigvalshExResult)
+    return run("eigvalsh_ex", "eigvalsh" + _triangle("eigvalsh_ex", UPLO), {"a": a}, outs, EigvalshExResult)
+
+
+def _triangle(op: str, uplo: Any) -> str:
+    """What UPLO adds to the name of a gufunc."""
+    if not isinstance(uplo, str) or uplo not in _TRIANGLES:
+        raise ValueError(f"{op}: UPLO is {shown(uplo)}; expected 'L' or 'U'")
+    return _TRIANGLES[uplo]

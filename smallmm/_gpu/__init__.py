@@ -1,0 +1,1 @@
+"""Arrays on a CUDA device: their calls, smallmm's own kind of them, tuned rows."""

@@ -1,0 +1,511 @@
+"""Arrays of smallmm's own on a device, page-locked memory of the host, and moves between the two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._base.errors import shown
+from .._base.options import integer
+from .._base.shapes import is_bfloat16
+from .._libraries import library_of, on_device, type_name
+from .._libraries.base import CUDA
+
+CPU = (1, 0)  # DLPack's numbers of the host
+DEFAULT_STREAM = 1  # CU_STREAM_LEGACY, which waits for streams that others make
+_KINDS = "biufc"
+
+
+class DeviceArray:
+    """An array on a CUDA device, of which `to_device` makes one and `to_host` an array of NumPy again.
+
+    Functions of smallmm take it, and return others. Indices without lists of numbers, `swapaxes` and `mT`
+    give views. Other libraries read it without a copy: by DLPack (``torch.from_dlpack(x)``), or by
+    ``__cuda_array_interface__`` (Numba). ``x[...] = a`` copies an array of the host or a device of that shape
+    and dtype, and waits until that is done. Work is ordered on the default stream.
+    """
+
+    __module__ = "smallmm.cuda"
+    _read_by_interface = True  # by smallmm, for which nothing has to be held until a launch is done
+    __slots__ = ("_address", "_kept", "device", "dtype", "shape", "strides")
+
+    def __init__(
+        self,
+        kept: Any,
+        address: int,
+        device: int,
+        dtype: np.dtype,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> None:
+        self._kept = kept  # what owns the memory
+        self._address = address
+        self.device = device
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = strides  # bytes
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self._address, False),
+            "strides": self.strides,
+            "stream": DEFAULT_STREAM,
+            "version": 3,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device, as DLPack numbers it."""
+        return CUDA, self.device
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule of DLPack, by which another library reads and writes the same memory.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The consumer's stream, which waits for the work on this array: 1 or None the default one, 2 that
+            of the thread, another one's handle. -1: nothing is waited for.
+        max_version : tuple of int, optional
+            The newest version that the consumer knows. Without one, or before 1.0, the capsule has none.
+        dl_device : tuple of int, optional
+            Where it wants the array: on this device, or ``(1, 0)`` on the host.
+        copy : bool, optional
+            True: of a copy. False: BufferError if there must be one. None: only if there must be one.
+
+        Raises
+        ------
+        BufferError
+            The array is to be on another device, or on the host without a copy; or DLPack has no such dtype.
+        TypeError, ValueError
+            `stream` is no integer, or 0, which could mean two streams.
+        """
+        place = self.__dlpack_device__() if dl_device is None else tuple(dl_device)
+        if place == CPU:
+            if copy is False:
+                raise BufferError("__dlpack__: copy is False, but dl_device is the host")
+            mapped = isinstance(self._kept, np.ndarray)
+            return (np.array(self.to_host()) if copy and mapped else self.to_host()).__dlpack__()
+        if place != self.__dlpack_device__():
+            raise BufferError(f"__dlpack__: dl_device is {place}; expected {(CUDA, self.device)} or {CPU}")
+        handle = DEFAULT_STREAM if stream is None else integer("__dlpack__", "stream", stream)
+        if handle == 0 or handle < -1:
+            raise ValueError(f"__dlpack__: stream is {handle}; expected -1, or a number above 0")
+        x = _copied_on_device(self) if copy else self
+        if handle != -1:
+            _core.cuda_order(self.device, handle, DEFAULT_STREAM)
+        return _core.device_capsule(
+            x._kept,
+            x.device,
+            x._address if x.size else 0,
+            x.dtype.str,
+            x.shape,
+            tuple(step // x.dtype.itemsize for step in x.strides),
+            max_version is not None and tuple(max_version) >= (1, 0),
+            bool(copy),
+        )
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def mT(self) -> DeviceArray:
+        return self.swapaxes(-1, -2)
+
+    def astype(self, dtype: Any) -> DeviceArray:
+        """A new array of these elements in another dtype."""
+        return _elements().converted(self, dtype=np.dtype(dtype).name)
+
+    def conj(self) -> DeviceArray:
+        """The complex conjugate: itself if it is real."""
+        return _elements().conjugated(self) if self.dtype.kind == "c" else self
+
+    def narrowed(self) -> DeviceArray:
+        """Pivots as int32."""
+        return _elements().narrowed(self)
+
+    def norms(self) -> DeviceArray:
+        """Of a vector, or of the columns of each matrix."""
+        elements = _elements()
+        return (elements.norm if self.ndim == 1 else elements.norms_of_columns)(self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a DeviceArray without dimensions has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray of {self.dtype} {self.shape} on CUDA device {self.device}>"
+
+    @property
+    def stream(self) -> int:
+        """The handle of the stream on which work is ordered."""
+        return DEFAULT_STREAM
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
+        """A new one on the same device, whose elements are not set."""
+        return empty_on(self.device, shape, np.dtype(dtype))
+
+    def joined(self, stacks: list[DeviceArray]) -> DeviceArray:
+        """A new stack, of the matrices of stacks on the same device, which lie alike."""
+        matrix = stacks[0][0]
+        low, size = _reach(matrix)
+        count = sum(map(len, stacks))
+        memory = _core.cuda_memory(self.device, count * size)
+        place = memory.address
+        for x in stacks:
+            adjoin = len(x) == 1 or x.strides[0] == size
+            for part in [x] if adjoin else [x[i : i + 1] for i in range(len(x))]:
+                _core.cuda_copy(self.device, place, part._address + low, len(part) * size, DEFAULT_STREAM)
+                place += len(part) * size
+        shape, strides = (count, *matrix.shape), (size, *matrix.strides)
+        return DeviceArray(memory, memory.address - low, self.device, matrix.dtype, shape, strides)
+
+    def to_host(self) -> np.ndarray:
+        """As the function `to_host`."""
+        if isinstance(self._kept, np.ndarray):  # mapped
+            _core.cuda_wait(self.device, DEFAULT_STREAM)
+            ahead = self._address - (
+                _core.cuda_mapped(self.device, address_of(self._kept)) if self.size else 0
+            )
+            if ahead == 0:
+                return np.lib.stride_tricks.as_strided(self._kept, self.shape, self.strides)
+        return _read(self)
+
+    def swapaxes(self, first: int, second: int) -> DeviceArray:
+        outline = _outline(self)
+        return self._seen(outline, outline.swapaxes(first, second))
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        for x in index if isinstance(index, tuple) else (index,):
+            if not (x is None or x is Ellipsis or isinstance(x, slice | int | np.integer)):
+                raise TypeError(f"an index is {shown(x)}; expected integers, slices, ... and None")
+        outline = _outline(self)
+        index = index if isinstance(index, tuple) else (index,)
+        return self._seen(outline, outline[(*index, ...) if Ellipsis not in index else index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        copy(value, self[index])
+
+    def _seen(self, outline: np.ndarray, view: np.ndarray) -> DeviceArray:
+        ahead = address_of(view) - address_of(outline)
+        return DeviceArray(
+            self._kept, self._address + ahead, self.device, self.dtype, view.shape, view.strides
+        )
+
+
+def _elements() -> Any:
+    """The module, which takes longer to import than most need."""
+    from .._offload import elements as _device_elements
+
+    return _device_elements
+
+
+def _copied_on_device(x: DeviceArray) -> DeviceArray:
+    """Another with all bytes between the first element and the last."""
+    low, size = _reach(x)
+    memory = _core.cuda_memory(x.device, size)
+    _core.cuda_copy(x.device, memory.address, x._address + low, size, DEFAULT_STREAM)
+    return DeviceArray(memory, memory.address - low, x.device, x.dtype, x.shape, x.strides)
+
+
+def _reach(x: DeviceArray) -> tuple[int, int]:
+    """The offset of the first byte from the first element, which may be negative, and the bytes to the
+    last."""
+    if not x.size:
+        return 0, 0
+    reach = [(n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)]
+    low = sum(min(0, r) for r in reach)
+    return low, sum(max(0, r) for r in reach) + x.dtype.itemsize - low
+
+
+def _outline(x: DeviceArray) -> np.ndarray:
+    """Its shape and strides, for NumPy to index; nobody reads what it says is there."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), x.shape, x.strides, writeable=False)
+
+
+def address_of(x: Any) -> int:
+    """Of the first element."""
+    if isinstance(x, DeviceArray):
+        return x._address
+    return int(x.__array_interface__["data"][0])
+
+
+def memory_order(x: Any) -> tuple[int, ...]:
+    """The axes by descending distance of their elements: the order in which a dense array lies in memory."""
+    return tuple(sorted(range(len(x.shape)), key=lambda d: -abs(x.strides[d])))
+
+
+def dense_strides(shape: tuple[int, ...], order: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Those of an array without gaps whose axes lie in that order."""
+    strides = [0] * len(shape)
+    for d in reversed(order):
+        strides[d] = itemsize
+        itemsize *= shape[d]
+    return tuple(strides)
+
+
+def is_dense(x: Any, order: tuple[int, ...]) -> bool:
+    """Whether x has no gaps and lies in that order. Axes of one element lie anywhere."""
+    wanted = dense_strides(x.shape, order, x.dtype.itemsize)
+    return 0 in x.shape or all(n == 1 or a == b for n, a, b in zip(x.shape, x.strides, wanted, strict=True))
+
+
+def empty_on(
+    device: int, shape: tuple[int, ...], dtype: np.dtype, order: tuple[int, ...] | None = None
+) -> DeviceArray:
+    """New memory on a device."""
+    strides = dense_strides(shape, order or tuple(range(len(shape))), dtype.itemsize)
+    size = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    memory = _core.cuda_memory(device, size)
+    return DeviceArray(memory, memory.address, device, dtype, shape, strides)
+
+
+def empty_pinned(shape: int | tuple[int, ...], dtype: Any = np.float64, *, device: int = 0) -> np.ndarray:
+    """An array of NumPy in page-locked memory, which devices read and write without the CPU's help.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Of the array. Its elements are not set.
+    dtype : dtype
+        A number type.
+    device : int
+        The device whose driver allocates it; all devices may use it.
+
+    Raises
+    ------
+    CudaUnavailableError
+        There is no driver or no such device.
+    MemoryError
+        There is no memory that can be page-locked.
+    TypeError, ValueError
+        The dtype is no number type, or a size is negative.
+
+    Notes
+    -----
+    Page-locking takes about as long as writing the memory. It is released with the last view of the array.
+    """
+    device = integer("empty_pinned", "device", device)
+    kind = _number_type("empty_pinned", dtype)
+    try:
+        sizes = tuple(int(n) for n in (shape if isinstance(shape, tuple | list) else (shape,)))
+    except (TypeError, ValueError):
+        raise TypeError(f"empty_pinned: shape is {shown(shape)}; expected integers") from None
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"empty_pinned: shape is {shown(shape)}; expected no negative size")
+    size = int(np.prod(sizes, dtype=object)) * kind.itemsize
+    if size >= 1 << 62:
+        raise MemoryError(f"empty_pinned: no memory for {size} bytes")
+    memory: Any = _core.cuda_pinned(device, size)
+    return np.ndarray(sizes, kind, memory)
+
+
+def pin(a: Any, *, device: int = 0) -> np.ndarray:
+    """Page-lock the memory of an array where it is.
+
+    Parameters
+    ----------
+    a : array
+        Of NumPy, or of another library on the host.
+    device : int
+        The device whose driver does it; all devices may use the memory.
+
+    Returns
+    -------
+    numpy.ndarray
+        A view of `a`. The memory is page-locked until the last view of this one is gone.
+
+    Raises
+    ------
+    CudaUnavailableError
+        There is no driver or no such device.
+    TypeError
+        This is no array on the host.
+    RuntimeError
+        The driver refuses, because a part of the memory is page-locked already, say.
+
+    Notes
+    -----
+    All pages between the first and the last element are page-locked. It takes time in proportion, so it pays
+    for arrays that are moved several times.
+    """
+    device = integer("pin", "device", device)
+    x = _host_array("pin", "a", a)
+    low, high = np.lib.array_utils.byte_bounds(x) if x.size else (0, 0)
+    if high == low:
+        return x.view()
+    memory: Any = _core.cuda_register(device, low, high - low, (a, x))
+    pinned = np.ndarray(x.shape, x.dtype, memory, address_of(x) - low, x.strides)
+    pinned.flags.writeable = x.flags.writeable
+    return pinned
+
+
+def to_device(a: Any, *, device: int = 0, mapped: bool | None = None) -> DeviceArray:
+    """A copy of an array of the host on a device.
+
+    Parameters
+    ----------
+    a : array_like
+        Numbers.
+    device : int
+        The device.
+    mapped : bool, optional
+        True: no copy but a view, by which the device reads and writes `a` itself, which must be page-locked
+        (`empty_pinned`, `pin`). None: so where the device has no memory of its own and `a` is page-locked.
+
+    Returns
+    -------
+    DeviceArray
+
+    Raises
+    ------
+    CudaUnavailableError
+        There is no driver or no such device.
+    MemoryError
+        The device has not enough memory.
+    TypeError, ValueError
+        These are no numbers, or are on a device already; `mapped` is True and `a` is not page-locked.
+    """
+    device = integer("to_device", "device", device)
+    x = _host_array("to_device", "a", np.asarray(a) if isinstance(a, list | tuple | float | int) else a)
+    _number_type("to_device", x.dtype)
+    if mapped or (mapped is None and _core.cuda_integrated(device)):
+        low, high = np.lib.array_utils.byte_bounds(x) if x.size else (0, 0)
+        if _core.cuda_is_pinned(device, low, high - low):
+            address = _core.cuda_mapped(device, low) + address_of(x) - low
+            return DeviceArray(x, address, device, x.dtype, x.shape, x.strides)
+        if mapped:
+            raise ValueError("to_device: a is not page-locked; expected an array of empty_pinned or pin")
+    order = memory_order(x)
+    result = empty_on(device, x.shape, x.dtype, order)
+    copy(x, result)
+    return result
+
+
+def to_host(x: Any) -> np.ndarray:
+    """An array of NumPy with what an array on a device has, once work on it is done.
+
+    Parameters
+    ----------
+    x : DeviceArray, or array of another library on a device
+
+    Returns
+    -------
+    numpy.ndarray
+        A copy; of what `to_device` mapped, that array itself.
+
+    Raises
+    ------
+    TypeError
+        This is no array on a device.
+    """
+    if not on_device(x):
+        raise TypeError(f"to_host: x is {shown(x)}; expected an array on a device")
+    return library_of(x).to_host(x)
+
+
+def _read(x: DeviceArray) -> np.ndarray:
+    """All bytes between the first element and the last, seen with the array's strides."""
+    if not x.size:
+        return np.empty(x.shape, x.dtype)
+    low, size = _reach(x)
+    whole = np.empty(size, np.uint8)
+    _core.cuda_copy(x.device, address_of(whole), x._address + low, size, DEFAULT_STREAM)
+    _core.cuda_wait(x.device, DEFAULT_STREAM)
+    seen = np.ndarray(x.shape, x.dtype, whole, -low, x.strides)
+    return seen if seen.nbytes == size else np.array(seen)
+
+
+def copy(src: Any, dst: Any, stream: int | None = None) -> None:
+    """Copy an array into another, one or both of them on a device.
+
+    Parameters
+    ----------
+    src : array or DeviceArray
+        What is copied.
+    dst : array or DeviceArray
+        Where to, of the same shape and dtype.
+    stream : int, optional
+        A stream's handle, which gets the copy: nothing is waited for, and both arrays must stay until the
+        stream is done. By default the copy is done on return.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are no arrays, differ in shape or dtype, both are on the host, `dst` is read-only, or, with a
+        device array's gaps, there is no one copy to do.
+    """
+    ours = [x for x in (src, dst) if isinstance(x, DeviceArray)]
+    if not ours:
+        raise TypeError(f"copy: src is {shown(src)} and dst {shown(dst)}; expected a DeviceArray")
+    both = [
+        x if isinstance(x, DeviceArray) else _host_array("copy", name, x)
+        for name, x in (("src", src), ("dst", dst))
+    ]
+    origin, target = both
+    if origin.shape != target.shape or origin.dtype != target.dtype:
+        raise ValueError(
+            f"copy: dst is of {target.dtype} and shape {target.shape}; expected {origin.dtype} and "
+            f"{origin.shape}, as src"
+        )
+    if isinstance(target, np.ndarray) and not target.flags.writeable:
+        raise ValueError("copy: dst is read-only; expected an array that can be written to")
+    order = memory_order(target)
+    if (
+        stream is None
+        and isinstance(target, np.ndarray)
+        and not (is_dense(target, order) and is_dense(origin, order))
+    ):
+        target[...] = ours[0].to_host()
+        return
+    if stream is None and isinstance(origin, np.ndarray) and not is_dense(origin, order):
+        origin = _in_order(origin, order)
+    for name, x in (("src", origin), ("dst", target)):
+        if not is_dense(x, order):
+            raise ValueError(
+                f"copy: {name} has strides {x.strides}; expected no gaps, and both arrays in the same order"
+            )
+    device = ours[0].device
+    handle = DEFAULT_STREAM if stream is None else integer("copy", "stream", stream)
+    _core.cuda_copy(device, address_of(target), address_of(origin), ours[0].nbytes, handle)
+    if stream is None:
+        _core.cuda_wait(device, handle)
+
+
+def _in_order(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    """A copy without gaps whose axes lie in that order."""
+    return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+
+
+def _host_array(op: str, name: str, x: Any) -> np.ndarray:
+    if on_device(x) or not (hasattr(x, "__array_interface__") or hasattr(x, "__dlpack__")):
+        raise TypeError(f"{op}: {name} is a {type_name(x)}; expected an array on the host")
+    return library_of(x).as_numpy(op, name, x)
+
+
+def _number_type(op: str, dtype: Any) -> np.dtype:
+    kind = np.dtype(dtype)
+    if (kind.kind not in _KINDS and not is_bfloat16(kind)) or not kind.isnative:
+        raise TypeError(f"{op}: dtype is {kind}; expected a number type of this machine")
+    return kind

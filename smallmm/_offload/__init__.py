@@ -1,0 +1,1 @@
+"""`smallmm.cuda.offload`: arrays of the host, streamed through devices."""

@@ -1,0 +1,1 @@
+"""NumPy and PyTorch with smallmm's kernels, and programs that are run so."""

@@ -1,0 +1,409 @@
+"""The texts of CUDA kernels for fused functions: one kernel runs all steps of a program, which
+`_program_steps` writes. What the texts are made of is csrc/cuda/program.
+
+A program is described by `_compile.Description`, for inputs that are dense. How they really lie in memory is
+a `Layout` of each.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from .._base.shapes import arithmetic
+from .compile import CONSTANT, TEMPORARY, Description
+from .cuda_steps import VECTOR, WARP, NotFused, Step, Steps, Value, c_type, index_of, merged, values_of
+from .record import COMPLEX
+
+LANES = (1, 2, 4, 8, 16, 32)
+
+# Words of values, and operations that may be written out, of a kernel whose threads have a matrix each. What
+# is beyond the 255 registers spills to the L1 cache, which up to here takes less time than sharing a matrix
+# among threads (kalman_step of 9 and 3 in double, 505 words, on an H100: 0.94 ns; else 1.5 ns and more).
+_MOST_WORDS = 512
+_MOST_OPERATIONS = 3000
+_SHARED = 96 << 10  # bytes that a block may have
+_MOST_THREADS = 128
+
+
+class Layout(NamedTuple):
+    """How an input lies in memory: "flat", its matrices dense and one after the other; "one" for all;
+    "strided", anyhow; "number", given by value. Strides of the core dimensions, in elements."""
+
+    kind: str
+    core: tuple[int, ...] = ()
+    aligned: bool = True  # the address is a multiple of 16 bytes
+
+
+class Kernel(NamedTuple):
+    """A text, and how it is launched."""
+
+    text: str
+    lanes: int  # threads of a matrix
+    threads: int  # of a block
+    matrices: int  # of a block
+    shared: int  # bytes of a block
+    strided: tuple[int, ...]  # which inputs have strides among the arguments
+
+
+def kernel_of(
+    program: Description, layouts: tuple[Layout, ...], dims: int, *, lanes: int = 0, shared: int = _SHARED
+) -> Kernel:
+    """The kernel for inputs that lie so, with so many batch dimensions. lanes: 0 for what seems best. shared:
+    bytes that a block may have."""
+    return _Writer(program, layouts, dims, min(shared, _SHARED)).kernel(lanes)
+
+
+class _Writer:
+    def __init__(self, program: Description, layouts: tuple[Layout, ...], dims: int, shared: int) -> None:
+        self.program = program
+        self.most_shared = shared
+        self.layouts = layouts
+        self.dims = dims
+        self.inputs = [index for index, *_ in program.inputs]
+        self.outputs = [index for index, *_ in program.outputs]
+        self.values = values_of(program)
+        self.steps = Steps(program, self.values)
+        self.ones = [i for i, x in zip(self.inputs, layouts, strict=True) if x.kind in ("one", "number")]
+
+    def kernel(self, lanes: int) -> Kernel:
+        sizes = {x.size for x in self.values if x.kind != CONSTANT}
+        if sizes == {1} and lanes in (0, 1):
+            return self._of_numbers()
+        tried = (lanes,) if lanes else LANES if self._fits_registers() else LANES[1:]
+        found = [x for x in map(self._of_matrices, tried) if x is not None]
+        if not found:
+            raise NotFused("the values of a matrix need more shared memory than a block has")
+        return min(found, key=lambda x: x[0])[1]
+
+    def _fits_registers(self) -> bool:
+        steps = self.steps.texts(1)
+        words = {i: -(-x.size * x.dtype.itemsize // 4) for i, x in enumerate(self.values)}
+        alive = self._lives(steps)
+        return (
+            all(x.in_registers for x in steps)
+            and _peak(alive, words, steps, 4) <= _MOST_WORDS
+            and sum(x.operations for x in steps) <= _MOST_OPERATIONS
+        )
+
+    # --- kernels ---
+
+    def _head(self, lanes: int, pitch: int, threads: int) -> list[str]:
+        """What comes before the steps: sizes, arguments, constants."""
+        strided = sum(x.kind == "strided" for x in self.layouts)
+        given = [i for i, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "number"]
+        numbers = sum(self.values[i].size for i in given)
+        arrays = len(self.layouts) - len(given) + len(self.outputs)
+        lines = [
+            f"#define SMM_LANES {lanes}",
+            f"#define SMM_PITCH {pitch}",
+            f"#define SMM_THREADS {threads}",
+            '#include "program.cuh"',
+            "struct Arguments {",
+            "    long long batch;",
+            f"    void *data[{arrays}];",
+        ]
+        lines += [f"    double number[{numbers}];"] if numbers else []
+        if strided:
+            lines += [f"    long long extent[{self.dims}];", f"    long long stride[{strided}][{self.dims}];"]
+        lines += ["};"]
+        for i, x in enumerate(self.values):
+            if x.kind == CONSTANT:
+                lines += _constant(f"v{i}", x)
+        return lines
+
+    def _function(self, steps: list[Step], at: dict[int, int], lanes: int) -> list[str]:
+        """The steps, as a function of inputs and outputs."""
+        parameters = ["char *mine", "int lane"]
+        parameters += [f"const {c_type(self.values[i].dtype)} *v{i}" for i in self.inputs]
+        parameters += [f"{c_type(self.values[i].dtype)} *v{i}" for i in self.outputs]
+        lines = [line for text in dict.fromkeys(step.text for step in steps) for line in text]
+        lines += [f"__device__ __forceinline__ void compute({', '.join(parameters)}) {{"]
+        for i, x in enumerate(self.values):
+            if x.kind != TEMPORARY:
+                continue
+            kind = c_type(x.dtype)
+            if lanes == 1:
+                lines.append(f"    {self._array(i)};")
+            elif i in at:
+                lines.append(f"    {kind} *const v{i} = reinterpret_cast<{kind} *>(mine + {at[i]});")
+        ends: Counter[int] = Counter(number + x.leaves_out for number, x in enumerate(steps) if x.leaves_out)
+        for number, step in enumerate(steps):
+            own = ["MEET();", *step.lines]
+            if step.scratch:
+                place = at.get(-1 - number, 0)
+                define = (
+                    "#define SCRATCH(X, count) X scratch[count]"
+                    if lanes == 1
+                    else f"#define SCRATCH(X, count) X *const scratch = reinterpret_cast<X *>(mine + {place})"
+                )
+                own = [define, *own, "#undef SCRATCH"]
+            own += ["}"] * ends[number]
+            lines += [x if x.startswith("#") else f"    {x}" for x in own]
+        return [*lines, "}"]
+
+    def _data(self, i: int) -> str:
+        """The address of value i among the arguments."""
+        arrays = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind != "number"]
+        kind = c_type(self.values[i].dtype)
+        constness = "" if i in self.outputs else "const "
+        return f"static_cast<{constness}{kind} *>(args.data[{(arrays + self.outputs).index(i)}])"
+
+    def _moved(self, word: str, i: int, at: int, aligned: bool) -> str:
+        """Load or store a warp's matrices of value i."""
+        x = self.values[i]
+        what = f"{c_type(x.dtype)}, {x.size}, {str(aligned).lower()}"
+        return f"{word}<{what}>(warp, {at}, {self._data(i)} + first * {x.size}, count);"
+
+    def _array(self, i: int) -> str:
+        """The declaration of a thread's own value."""
+        x = self.values[i]
+        return f"{'alignas(16) ' if x.is_complex else ''}{c_type(x.dtype)} v{i}[{x.size}]"
+
+    def _numbers(self, i: int) -> list[str]:
+        """What was given by value: a number, or the parts of one."""
+        given = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "number"]
+        first = sum(self.values[j].size for j in given[: given.index(i)])
+        kind = c_type(self.values[i].dtype)
+        computed = c_type(arithmetic(self.values[i].dtype))
+        return [
+            f"converted<{kind}, {computed}>(static_cast<{computed}>(args.number[{first + part}]))"
+            for part in range(self.values[i].size)
+        ]
+
+    def _offset(self, i: int, matrix: str) -> str:
+        strided = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "strided"]
+        offset = f"offset_of(args.extent, args.stride[{strided.index(i)}], {matrix})"
+        return f"2 * {offset}" if self._is_complex(i) else offset
+
+    def _is_complex(self, i: int) -> bool:
+        """Whether an input's elements are two numbers each."""
+        return next(dtype for index, dtype, *_ in self.program.inputs if index == i) in COMPLEX
+
+    def _strided(self) -> tuple[int, ...]:
+        return tuple(i for i, x in enumerate(self.layouts) if x.kind == "strided")
+
+    def _of_numbers(self) -> Kernel:
+        """Every value is a number: a thread takes neighbours, as many as fill a vector."""
+        flat = [i for i, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "flat"]
+        largest = max(self.values[i].dtype.itemsize for i in (*flat, *self.outputs))
+        aligned = all(x.aligned for x in self.layouts if x.kind == "flat")
+        width = VECTOR // largest if aligned else 1
+        threads = 256
+        body = [
+            f"const long long first = (static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) * {width};"
+        ]
+        body += ["const long long count = args.batch - first;", "if (count <= 0) return;"]
+        for i, layout in zip(self.inputs, self.layouts, strict=True):
+            kind = c_type(self.values[i].dtype)
+            match layout.kind:
+                case "flat":
+                    body += [f"{kind} v{i}[{width}];", f"load_numbers(v{i}, {self._data(i)} + first, count);"]
+                case "one":
+                    body += [f"const {kind} v{i}[1] = {{*{self._data(i)}}};"]
+                case "number":
+                    body += [f"const {kind} v{i}[1] = {{{self._numbers(i)[0]}}};"]
+                case _:
+                    at = self._offset(i, "first + (u < count ? u : 0)")
+                    body += [f"{kind} v{i}[{width}];", "#pragma unroll"]
+                    body += [f"for (int u = 0; u < {width}; u++) v{i}[u] = {self._data(i)}[{at}];"]
+        body += [f"{c_type(self.values[i].dtype)} v{i}[{width}];" for i in self.outputs]
+        arguments = [f"v{i}" if i in self.ones else f"v{i} + u" for i in (*self.inputs, *self.outputs)]
+        body += [
+            "#pragma unroll",
+            f"for (int u = 0; u < {width}; u++) compute({', '.join(['nullptr', '0', *arguments])});",
+        ]
+        body += [f"store_numbers({self._data(i)} + first, v{i}, count);" for i in self.outputs]
+        text = [
+            *self._head(1, 16, threads),
+            *self._function(self.steps.texts(1), {}, 1),
+            *_kernel_lines(body),
+        ]
+        return Kernel("\n".join(text) + "\n", 1, threads, threads * width, 0, self._strided())
+
+    def _of_matrices(self, lanes: int) -> tuple[float, Kernel] | None:
+        """The kernel with so many threads of each matrix, and what it seems to cost; None: it cannot be."""
+        steps = self.steps.texts(lanes)
+        loaded = [i for i in self.inputs if i not in self.ones]
+        operations = sum(x.operations for x in _usual(steps))
+        if lanes == 1:
+            at, end = _one_after_another({i: self._bytes(i) for i in loaded})
+            out, end_of_outputs = _one_after_another({i: self._bytes(i) for i in self.outputs})
+            at, pitch = {**at, **out}, _pitch(max(end, end_of_outputs))
+        else:
+            at, end = _placed(self._lives(steps), {i: self._bytes(i) for i in range(len(self.values))}, steps)
+            pitch = _pitch(end)
+        shared_by_all, ones_end = _one_after_another({i: self._bytes(i) for i in self.ones})
+        warp = pitch * (WARP // lanes)
+        warps = min(_MOST_THREADS // WARP, (self.most_shared - ones_end) // warp)
+        if warps < 1:
+            return None
+        kernel = self._text(steps, at, shared_by_all, ones_end, lanes, pitch, warps * WARP)
+        at_once = min(64, (224 << 10) // (warp + ones_end / warps + 256))  # warps of a multiprocessor
+        cost = operations * max(1.0, 12 / at_once)
+        return cost, kernel
+
+    def _bytes(self, i: int) -> int:
+        return -(-self.values[i].size * self.values[i].dtype.itemsize // VECTOR) * VECTOR
+
+    def _lives(self, steps: list[Step]) -> dict[int, tuple[int, int]]:
+        """The first and last step of values that a matrix has for itself."""
+        alive: dict[int, tuple[int, int]] = {}
+        for number, step in enumerate(steps):
+            for i in step.uses:
+                if self.values[i].kind != CONSTANT and i not in self.ones:
+                    first, _ = alive.get(i, (number, number))
+                    alive[i] = first, number
+        for i in (i for i in self.inputs if i not in self.ones):
+            alive[i] = -1, alive.get(i, (-1, -1))[1]
+        for i in self.outputs:
+            alive[i] = alive.get(i, (len(steps), 0))[0], len(steps)
+        return alive
+
+    def _text(
+        self,
+        steps: list[Step],
+        at: dict[int, int],
+        shared_by_all: dict[int, int],
+        ones_end: int,
+        lanes: int,
+        pitch: int,
+        threads: int,
+    ) -> Kernel:
+        body = [
+            "extern __shared__ __align__(16) char shared[];",
+            "const int thread = threadIdx.x % 32, lane = LANES == 1 ? 0 : thread % LANES;",
+            "const long long first =",
+            "    (static_cast<long long>(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32) * MATRICES;",
+            "const long long rest = args.batch - first;",
+            "const int count = rest < 0 ? 0 : rest < MATRICES ? static_cast<int>(rest) : MATRICES;",
+            f"char *const warp = shared + {ones_end} + threadIdx.x / 32 * (MATRICES * PITCH);",
+            "char *const mine = warp + thread / LANES * PITCH;",
+        ]
+        for i, layout in zip(self.inputs, self.layouts, strict=True):
+            x = self.values[i]
+            kind = c_type(x.dtype)
+            strides = tuple(layout.core)
+            shape = next(shape for index, _, shape, _ in self.program.inputs if index == i)
+            if strides and self._is_complex(i):
+                shape, strides = (*shape, 2), (*(2 * step for step in strides), 1)
+            element = index_of("e", *merged(shape[::-1], [strides[::-1]]), 0) if strides else "e"
+            where = f"reinterpret_cast<{kind} *>"
+            match layout.kind:
+                case "flat":
+                    body.append(self._moved("load", i, at[i], layout.aligned))
+                case "one":
+                    body += [f"for (int e = threadIdx.x; e < {x.size}; e += THREADS)"]
+                    body += [f"    {where}(shared + {shared_by_all[i]})[e] = {self._data(i)}[{element}];"]
+                case "number":
+                    at_part = f"{where}(shared + {shared_by_all[i]})"
+                    body += [
+                        f"if (threadIdx.x == 0) {at_part}[{part}] = {number};"
+                        for part, number in enumerate(self._numbers(i))
+                    ]
+                case _:
+                    matrix = "first + thread / LANES < args.batch ? first + thread / LANES : args.batch - 1"
+                    body += [
+                        "{",
+                        f"    const {kind} *const from = {self._data(i)} + {self._offset(i, matrix)};",
+                    ]
+                    body += ["#pragma unroll 8", f"    for (int e = lane; e < {x.size}; e += LANES)"]
+                    body += [f"        {where}(mine + {at[i]})[e] = from[{element}];", "}"]
+        body += ["copies_done();", "__syncthreads();" if self.ones else "__syncwarp();"]
+        arguments = ["mine", "lane"]
+        for i in self.inputs:
+            kind = c_type(self.values[i].dtype)
+            if i in self.ones:
+                arguments.append(f"reinterpret_cast<const {kind} *>(shared + {shared_by_all[i]})")
+            elif lanes == 1:
+                body += [
+                    f"{self._array(i)};",
+                    f"fetch<{self.values[i].size}>(v{i}, mine + {at[i]});",
+                ]
+                arguments.append(f"v{i}")
+            else:
+                arguments.append(f"reinterpret_cast<const {kind} *>(mine + {at[i]})")
+        for i in self.outputs:
+            kind = c_type(self.values[i].dtype)
+            if lanes == 1:
+                body.append(f"{self._array(i)};")
+                arguments.append(f"v{i}")
+            else:
+                arguments.append(f"reinterpret_cast<{kind} *>(mine + {at[i]})")
+        body += [f"compute({', '.join(arguments)});", "__syncwarp();"]
+        if lanes == 1:
+            body += [f"keep<{self.values[i].size}>(mine + {at[i]}, v{i});" for i in self.outputs]
+            body += ["__syncwarp();"]
+        body += [self._moved("store", i, at[i], True) for i in self.outputs]
+        text = [*self._head(lanes, pitch, threads), *self._function(steps, at, lanes), *_kernel_lines(body)]
+        shared = ones_end + threads // lanes * pitch
+        return Kernel("\n".join(text) + "\n", lanes, threads, threads // lanes, shared, self._strided())
+
+
+def _usual(steps: list[Step]) -> list[Step]:
+    """Those that are not left out where a step leaves out others."""
+    left_out = {number + i for number, x in enumerate(steps) for i in range(1, x.leaves_out + 1)}
+    return [x for number, x in enumerate(steps) if number not in left_out]
+
+
+def _kernel_lines(body: list[str]) -> list[str]:
+    head = [
+        'extern "C" __global__ void __launch_bounds__(THREADS)',
+        "smm_program(const __grid_constant__ Arguments args) {",
+    ]
+    return [*head, *(x if x.startswith("#") else f"    {x}" for x in body), "}"]
+
+
+def _constant(name: str, value: Value) -> list[str]:
+    """An array in the text. Floating-point numbers are written by their bits, because NVRTC initializes no
+    variable with an infinity or a NaN."""
+    kind = c_type(value.dtype)
+    elements = value.array.ravel()
+    if value.dtype.kind != "f":
+        words = ", ".join(str(int(x)) for x in elements)
+        return [f"static __device__ const {kind} {name}[] = {{{words}}};"]
+    words = ", ".join(map(hex, elements.view(f"u{elements.itemsize}").tolist()))
+    integer = {4: "unsigned", 8: "unsigned long long"}[elements.itemsize]
+    return [
+        f"static __device__ const __align__(16) {integer} {name}_bits[] = {{{words}}};",
+        f"#define {name} reinterpret_cast<const {kind} *>({name}_bits)",
+    ]
+
+
+def _pitch(end: int) -> int:
+    """Bytes of a matrix in shared memory: an odd number of vectors, so that neighbours are in other banks."""
+    return (max(end, 1) + VECTOR - 1) // VECTOR * VECTOR | VECTOR
+
+
+def _one_after_another(sizes: dict[int, int]) -> tuple[dict[int, int], int]:
+    at, end = {}, 0
+    for i, size in sizes.items():
+        at[i] = end
+        end += size
+    return at, end
+
+
+def _peak(alive: dict[int, tuple[int, int]], sizes: dict[int, int], steps: list[Step], unit: int) -> int:
+    """The most that lives at a time, with scratch."""
+    return max(
+        sum(sizes[i] for i, (first, last) in alive.items() if first <= s <= last)
+        + (steps[s].scratch // unit if 0 <= s < len(steps) else 0)
+        for s in range(-1, len(steps) + 1)
+    )
+
+
+def _placed(
+    alive: dict[int, tuple[int, int]], sizes: dict[int, int], steps: list[Step]
+) -> tuple[dict[int, int], int]:
+    """Offsets of values, and of the scratch of step s at key -1 - s, each in the first gap that is free as
+    long as it lives; large ones first, between which small ones would leave gaps."""
+    lives = {**alive, **{-1 - s: (s, s) for s, step in enumerate(steps) if step.scratch}}
+    sizes = {**sizes, **{-1 - s: -(-x.scratch // VECTOR) * VECTOR for s, x in enumerate(steps)}}
+    at: dict[int, int] = {}
+    for i, (first, last) in sorted(lives.items(), key=lambda x: -sizes[x[0]]):
+        others = sorted((at[j], at[j] + sizes[j]) for j in at if lives[j][0] <= last and lives[j][1] >= first)
+        ends = [0]
+        for begin, end in others:
+            if begin - ends[-1] >= sizes[i]:
+                break
+            ends.append(max(ends[-1], end))
+        at[i] = ends[-1]
+    return at, max((at[i] + sizes[i] for i in at), default=0)

@@ -1,0 +1,210 @@
+"""Fused functions on arrays of a CUDA device: one kernel runs all steps. Here is which kernel takes arrays
+that lie so, and its launch; `_program_texts` writes the kernels."""
+
+import struct
+from math import prod
+from threading import Lock
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .. import _core
+from .._gpu.device import _same_device
+from .compile import compiled, dense_strides
+from .cuda_kernel import Kernel, Layout, kernel_of
+from .record import COMPLEX, Record
+
+_MOST_LAYOUTS = 64
+_MOST_ARGUMENTS = 4096  # bytes
+
+
+class DeviceProgram:
+    """A record as kernels. `NotFused`: no kernel takes its numbers."""
+
+    def __init__(self, record: Record, results: list[Any], columns: int) -> None:
+        layouts = [dense_strides(x.shape, x.dtype) for x in record.inputs]
+        self.described = compiled(record, results, layouts, columns)
+        self.name = record.name
+        self._launches: dict[tuple[bool, ...], _Launches] = {}
+
+    def run(
+        self, names: list[str], operands: list[Any], batch: tuple[int, ...]
+    ) -> tuple[list[Any], tuple[Any, int, bytes]]:
+        """The outputs, new arrays of the operands' library, in the order of its current stream; and what was
+        launched: kernel, blocks, and arguments but for addresses and numbers. Operands are arrays of a
+        device, and numbers as arrays of NumPy without dimensions. `NotFused`: no kernel can."""
+        given = self._sorted(names, operands)
+        _, library = _same_device(self.name, given[0])
+        outputs = [
+            library.empty((*batch, *shape), np.dtype(dtype)) for _, dtype, shape, _ in self.described.outputs
+        ]
+        launched = self._launch(given, outputs, library.stream())
+        return [library.finished(x) for x in outputs], launched
+
+    def launch(self, names: list[str], operands: list[Any], outputs: list[Any], stream: int) -> None:
+        """The kernel, on a stream, from such operands to outputs in row-major order."""
+        self._launch(self._sorted(names, operands), outputs, stream)
+
+    def _launch(self, given: "_Given", outputs: list[Any], stream: int) -> tuple[Any, int, bytes]:
+        arrays, numbers, launches = given
+        found: list[tuple[Any, int, bytes]] = []
+
+        def plan(device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
+            found.append(launches(device, layouts))
+            return found[0]
+
+        labels = (*(f"{self.name}: {name}" for name in arrays), *[f"{self.name}: an output"] * len(outputs))
+        _core.device_program(plan, stream, labels, numbers, *arrays.values(), *outputs)
+        return found[0]
+
+    def check(self, operands: list[np.ndarray]) -> None:
+        """`NotFused` if there is no kernel for such arrays, which are on the host. No device is used."""
+        layouts = tuple(
+            Layout("number") if x.ndim == 0 else
+            Layout("flat", (), True) if x.ndim > len(shape) else
+            Layout("one", tuple(step // x.itemsize for step in dense_strides(shape, x.dtype)))
+            for x, (_, _, shape, _) in zip(operands, self.described.inputs, strict=True)
+        )  # fmt: skip
+        kernel_of(self.described, layouts, 1)
+
+    def explain(self, names: list[str], operands: list[Any]) -> dict[str, Any]:
+        """The kernel that `run` would launch, and what the program does with a matrix. `NotFused`: there is
+        no kernel."""
+        arrays, numbers, launches = self._sorted(names, operands)
+        _, library = _same_device(self.name, arrays)
+        found: list[Kernel] = []
+
+        def plan(device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
+            capsule, _, words = launches(device, layouts)
+            found.append(launches.kernels[device, layouts])
+            return capsule, 0, words
+
+        labels = tuple(f"{self.name}: {name}" for name in arrays)
+        _core.device_program(plan, library.stream(), labels, numbers, *arrays.values())
+        (kernel,) = found
+        on_host = _core.Program(*self.described)
+        on_host(*(np.zeros(shape, dtype) for _, dtype, shape, _ in self.described.inputs))
+        return {
+            **on_host.plan,
+            "kernels": (),
+            "tile": kernel.matrices,
+            "lanes": kernel.lanes,
+            "shared": kernel.shared,
+        }
+
+    def _sorted(self, names: list[str], operands: list[Any]) -> "_Given":
+        """Arrays by name, numbers, and what launches such operands."""
+        which = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in operands)
+        arrays = {n: x for n, x, is_number in zip(names, operands, which, strict=True) if not is_number}
+        given = [x.item() for x, is_number in zip(operands, which, strict=True) if is_number]
+        numbers = tuple(
+            part for x in given for part in ((x.real, x.imag) if isinstance(x, complex) else (float(x),))
+        )
+        if which not in self._launches:
+            self._launches[which] = _Launches(self, which)
+        return arrays, numbers, self._launches[which]
+
+
+_Given: TypeAlias = "tuple[dict[str, Any], tuple[float, ...], _Launches]"
+
+
+class _Launches:
+    """Kernels and their arguments for arrays that lie in memory in ways that were met."""
+
+    def __init__(self, program: DeviceProgram, is_number: tuple[bool, ...]) -> None:
+        self.program = program
+        self.is_number = is_number
+        self.kernels: dict[Any, Kernel] = {}
+        self._known: dict[Any, tuple[Any, int, bytes]] = {}
+        self._loaded: dict[tuple[int, str], Any] = {}
+        self._lock = Lock()  # blocks of arrays of the host come from several threads
+
+    def __call__(self, device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
+        """What `_core.device_program` asks: the loaded kernel, blocks, and arguments but for addresses."""
+        key = device, layouts
+        with self._lock:
+            if key not in self._known:
+                if len(self._known) >= _MOST_LAYOUTS:
+                    self._known.clear()
+                    self.kernels.clear()
+                self._known[key] = self._found(device, layouts)
+            return self._known[key]
+
+    def _found(self, device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
+        described = self.program.described
+        taken = iter(layouts)
+        cores = [len(shape) for _, _, shape, _ in described.inputs]
+        given = [None if number else next(taken) for number in self.is_number]
+        stacks = [() if x is None else x[1][: len(x[1]) - core] for x, core in zip(given, cores, strict=True)]
+        batch = np.broadcast_shapes(*stacks)
+        own = [
+            (0,) * len(batch) if x is None else _strides_in(batch, x[1], x[2], core)
+            for x, core in zip(given, cores, strict=True)
+        ]
+        extents, merged = _merged(batch, own)
+        ways = tuple(
+            _layout_of(x, shape, batch, steps)
+            for x, (_, _, shape, _), steps in zip(given, described.inputs, own, strict=True)
+        )
+        shared = _core.cuda_device(device)[2]
+        kernel = kernel_of(described, ways, len(extents), shared=shared)
+        self.kernels[device, layouts] = kernel
+        total = prod(batch)
+        arrays = len(layouts) + (len(described.outputs) if len(layouts) == self.is_number.count(False) else 0)
+        numbers = sum(
+            2 if dtype in COMPLEX else 1
+            for number, (_, dtype, _, _) in zip(self.is_number, described.inputs, strict=True)
+            if number
+        )
+        words = [total, *[0] * (arrays + numbers)]
+        if kernel.strided:
+            words += [*extents, *(step for i in kernel.strided for step in merged[i])]
+        if (device, kernel.text) not in self._loaded:
+            self._loaded[device, kernel.text] = _core.cuda_program(
+                kernel.text, device, kernel.matrices, kernel.threads, kernel.shared
+            )[0]
+        blocks = -(-total // kernel.matrices)
+        return self._loaded[device, kernel.text], blocks, struct.pack(f"{len(words)}q", *words)
+
+
+def _strides_in(
+    batch: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], core: int
+) -> tuple[int, ...]:
+    """Strides over the batch dimensions, in elements; 0 where the array is repeated."""
+    own = len(shape) - core
+    steps = tuple(0 if n == 1 else step for n, step in zip(shape[:own], strides[:own], strict=True))
+    return (0,) * (len(batch) - own) + steps
+
+
+def _merged(batch: tuple[int, ...], own: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
+    """Batch dimensions, innermost first, and strides of each array; at least one dimension."""
+    extents: list[int] = []
+    merged: list[list[int]] = [[] for _ in own]
+    for d in reversed(range(len(batch))):
+        if batch[d] == 1:
+            continue
+        steps = [x[d] for x in own]
+        if extents and all(step == x[-1] * extents[-1] for step, x in zip(steps, merged, strict=True)):
+            extents[-1] *= batch[d]
+            continue
+        extents.append(batch[d])
+        for step, x in zip(steps, merged, strict=True):
+            x.append(step)
+    return extents or [1], [x or [0] for x in merged]
+
+
+def _layout_of(given: Any, core: tuple[int, ...], batch: tuple[int, ...], steps: tuple[int, ...]) -> Layout:
+    if given is None:
+        return Layout("number")
+    _, shape, strides, at = given
+    inner = tuple(
+        step if n > 1 else 0 for n, step in zip(core, strides[len(shape) - len(core) :], strict=True)
+    )
+    items = dense_strides((*batch, *core), np.dtype("i1"))
+    expected = (*((step if n > 1 else 0) for n, step in zip((*batch, *core), items, strict=True)),)
+    found = (*(step if n > 1 else 0 for n, step in zip(batch, steps, strict=True)), *inner)
+    if found == expected:
+        return Layout("flat", (), at == 0)
+    if not any(found[: len(batch)]):
+        return Layout("one", inner)
+    return Layout("strided", inner)

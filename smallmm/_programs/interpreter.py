@@ -1,0 +1,225 @@
+"""A record run as separate calls, on stacks of any library and device: what programs of the core do not take,
+and with which their results are compared."""
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._base.shapes import absent_dimensions, broadcast_shapes, core_dimensions
+from .._calls.arrays import call
+from .._calls.compose import joined, power_of_two
+from .record import BOOL, COMPLEX, Record, Step, Value, View, basic_index, elementwise
+
+Stack = tuple[Any, int]  # an array, and how many of its first dimensions are batch dimensions
+
+
+def run_unfused(
+    record: Record, results: list[Any], arrays: list[Any], steps: list[Step], xp: Any
+) -> tuple[list[Any], list[Any]]:
+    """Results, and info of those steps that can fail. xp: the namespace of the arrays' library."""
+    runner = _Runner(record, arrays, xp)
+    for step in steps:
+        runner.add(step)
+    infos = [runner.stacks[step.info][0] for step in steps if step.info is not None]
+    batch = broadcast_shapes(
+        *(x.shape[: x.ndim - len(value.shape)] for value, x in zip(record.inputs, arrays, strict=True))
+    )
+    answers = []
+    for x in results:
+        answer, _ = runner.seen(x.view)
+        if x.dtype == BOOL and x.view.dtype != BOOL:
+            answer = answer != 0
+        elif x.dtype != x.view.dtype:
+            answer = converted(xp, answer, x.dtype)
+        shape = (*batch, *x.shape)
+        answer = xp.broadcast_to(answer, shape) if answer.shape != shape else answer
+        answers.append(np.array(answer)[()] if xp is np else answer)
+    return answers, infos
+
+
+class _Runner:
+    def __init__(self, record: Record, arrays: list[Any], xp: Any) -> None:
+        self.xp = xp
+        self.like = next((x for x in arrays if not isinstance(x, np.ndarray)), None)
+        self.stacks: dict[Value, Stack] = {}
+        for value, x in zip(record.inputs, arrays, strict=True):
+            own = self._as_library(x) if isinstance(x, np.ndarray) else x
+            self.stacks[value] = own, x.ndim - len(value.shape)
+
+    def _stack(self, value: Value) -> Stack:
+        if value not in self.stacks:
+            assert value.array is not None
+            self.stacks[value] = self._as_library(value.array), 0
+        return self.stacks[value]
+
+    def _as_library(self, x: np.ndarray) -> Any:
+        """A constant, or a number, as an array of the library, beside the others."""
+        if self.like is None:
+            return x
+        from array_api_compat import device
+
+        return self.xp.asarray(x.copy(), device=device(self.like))
+
+    def seen(self, view: View) -> Stack:
+        x, batch = self._stack(view.value)
+        for word, argument in view.operations:
+            x = self._viewed(x, batch, word, argument)
+        return x, batch
+
+    def _viewed(self, x: Any, batch: int, word: str, argument: Any) -> Any:
+        match word:
+            case "index":
+                return self._indexed(x, batch, basic_index(argument))
+            case "permute":
+                return self.xp.permute_dims(x, (*range(batch), *(batch + i for i in argument)))
+            case "broadcast":
+                core = x.ndim - batch
+                x = x[(*(slice(None),) * batch, *(None,) * (len(argument) - core), ...)]
+                return self.xp.broadcast_to(x, (*x.shape[:batch], *argument))
+            case "reshape":
+                return self.xp.reshape(x, (*x.shape[:batch], *argument))
+            case "pairs":
+                return self.xp.stack([self.xp.real(x), self.xp.imag(x)], axis=-1)
+            case _:
+                return self.xp.linalg.diagonal(x, offset=argument)
+
+    def _indexed(self, x: Any, batch: int, index: tuple[Any, ...]) -> Any:
+        """Dimensions that an index reverses are reversed first: PyTorch has no slices with negative steps."""
+        taken: list[Any] = [slice(None)] * batch
+        axis = batch
+        for i in index:
+            if isinstance(i, slice) and i.step is not None and i.step < 0:
+                chosen, last = range(x.shape[axis])[i], x.shape[axis] - 1
+                x = self.xp.flip(x, axis=axis)
+                i = slice(last - chosen.start, last - chosen.stop, -chosen.step)
+            taken.append(i)
+            axis += i is not None
+        return x[tuple(taken)]
+
+    def _aligned(self, view: View, dims: int) -> Any:
+        """The view with that many dimensions of its own, so that those of the batch meet each other."""
+        x, batch = self.seen(view)
+        missing = dims - (x.ndim - batch)
+        return x[(*(slice(None),) * batch, *(None,) * missing, ...)] if missing else x
+
+    def add(self, step: Step) -> None:
+        match step.kind:
+            case "call":
+                self._call(step)
+                return
+            case "map":
+                result = self._map(step)
+            case "convert":
+                result = self._convert(step)
+            case _:
+                dims = _dimensions(step)
+                parts = [self._aligned(x, dims) for x in step.operands]
+                whole = broadcast_shapes(*(x.shape[: x.ndim - dims] for x in parts))
+                parts = [self.xp.broadcast_to(x, whole + x.shape[x.ndim - dims :]) for x in parts]
+                result = self.xp.concat(parts, axis=step.axis - dims)
+        if step.target.operations:
+            result = joined(self.xp, result[..., 0], result[..., 1])
+        self.stacks[step.results[0]] = result, result.ndim - len(step.results[0].shape)
+
+    def _convert(self, step: Step) -> Any:
+        x, _ = self.seen(step.operands[0])
+        return converted(self.xp, x, step.target.dtype)
+
+    def _map(self, step: Step) -> Any:
+        dims = _dimensions(step)
+        x = [self._aligned(view, dims) for view in step.operands]
+        xp = self.xp
+        if step.name in _TRUE:
+            return xp.astype(getattr(xp, step.name)(*x), getattr(xp, str(step.dtype)))
+        if step.name == "where":
+            return xp.where(x[0] != 0, x[1], x[2])
+        if step.name == "copy":
+            return x[0]
+        if xp is np and (step.name in _OURS or step.dtype in COMPLEX):
+            return elementwise(step.name, *x)
+        if step.name == "exponent":
+            return xp.astype(xp.frexp(x[0])[1], x[0].dtype)
+        if step.name == "scaled":
+            return x[0] * power_of_two(xp, xp.astype(x[1], xp.int32), x[1])
+        if step.name in ("erf", "erfc", "ndtr"):
+            return _special(self.like, step.name)(*x)
+        name = {"absolute": "abs", "power": "pow", "arctan2": "atan2"}.get(step.name, step.name)
+        with np.errstate(all="ignore"):
+            return getattr(xp, name)(*x)
+
+    def _call(self, step: Step) -> None:
+        gufunc = getattr(_core, step.name)
+        inputs, _ = core_dimensions(gufunc)
+        stacks = [self.seen(x) for x in step.operands]
+        own = [_Own(x, batch) for x, batch in stacks]
+        absent = absent_dimensions(own, inputs)
+        cores = [len([d for d in dims if d not in absent]) for dims in inputs]
+        most = max(x.ndim - core for x, core in zip(own, cores, strict=True))
+        operands = {}
+        for i, (view, core) in enumerate(zip(step.operands, cores, strict=True)):
+            operands[f"operand {i}"] = self._aligned(view, most + core)
+        results = _with_all_dimensions(step.label, gufunc, absent, operands)
+        for value, x in zip(step.results, results, strict=True):
+            self.stacks[value] = x, x.ndim - len(value.shape)
+
+
+def converted(xp: Any, x: Any, dtype: np.dtype) -> Any:
+    """Elements of another dtype, which NumPy may have of ml_dtypes."""
+    with np.errstate(all="ignore"):
+        return xp.astype(x, dtype if xp is np else getattr(xp, dtype.name))
+
+
+def _dimensions(step: Step) -> int:
+    """Of the first result as the step sees it."""
+    return len(step.results[0].shape) + len(step.target.operations)
+
+
+class _Own:
+    """An operand without its batch dimensions, for those who count dimensions."""
+
+    def __init__(self, x: Any, batch: int) -> None:
+        self.ndim = x.ndim - batch
+
+
+def _with_all_dimensions(op: str, gufunc: Any, absent: set[str], operands: dict[str, Any]) -> tuple[Any, ...]:
+    """The results of a gufunc. A vector without its optional dimension, which stacks of vectors do not have,
+    is a matrix of one row or column for the call."""
+    inputs, outputs = core_dimensions(gufunc)
+    for (name, x), dims in zip(operands.items(), inputs, strict=True):
+        here = [d for d in dims if d not in absent]
+        lengths = iter(x.shape[x.ndim - len(here) :])
+        if len(here) < len(dims):
+            core = (1 if d in absent else next(lengths) for d in dims)
+            operands[name] = x.reshape((*x.shape[: x.ndim - len(here)], *core))
+    results = call(op, gufunc, operands, None if gufunc.nout == 1 else (), {})
+    results = results if gufunc.nout > 1 else (results,)
+    return tuple(
+        x[(..., *(0 if d in absent else slice(None) for d in dims))] if absent.intersection(dims) else x
+        for x, dims in zip(results, outputs, strict=True)
+    )
+
+
+_TRUE = ("less", "less_equal", "equal", "not_equal")
+_OURS = (
+    *("exp", "expm1", "log", "log1p", "sin", "cos", "arctan2", "tanh", "erf", "erfc", "ndtr", "power"),
+    *("exponent", "scaled"),
+)
+
+
+def _special(like: Any, name: str) -> Any:
+    """erf, erfc and ndtr of a library, which the array API does not have."""
+    library = type(like).__module__.partition(".")[0]
+    if library == "torch":
+        import torch
+
+        return getattr(torch.special, name)
+    if library.startswith("jax"):
+        import jax.scipy.special
+
+        return jax.scipy.stats.norm.cdf if name == "ndtr" else getattr(jax.scipy.special, name)
+    if library == "cupy":
+        import cupyx.scipy.special
+
+        return getattr(cupyx.scipy.special, name)
+    raise TypeError(f"{name} of arrays of {library} is unknown")

@@ -1,0 +1,184 @@
+"""What a fused function's record becomes: programs, one for each layout of the arguments, and the structure
+of what the function returns."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._base.composition import Composition, Programs
+from .._base.shapes import PRODUCTS, dtype_of
+from .arrays import core_strides, is_dense
+from .compile import (
+    NotCompiled,
+    compiled,
+    dense_strides,
+    info_columns,
+    needed_steps,
+    program_of,
+    without_memory,
+)
+from .cuda_launch import DeviceProgram
+from .cuda_steps import NotFused
+from .long_sums import LongProgram
+from .record import COMPLEX, Record, real_of
+from .symbols import Symbol, record_of
+
+_NO_KERNEL = "a step has no kernel"
+MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
+
+# Element-wise functions with the bits of NumPy's, or that compositions take from smallmm on the host, too
+_AS_ON_HOST = frozenset(
+    [
+        *("copy", "negative", "absolute", "sqrt", "floor", "ceil", "sign", "exponent", "add", "subtract"),
+        *("multiply", "divide", "scaled", "minimum", "maximum", "copysign", "where", "power"),
+        *("less", "less_equal", "equal", "not_equal"),
+    ]
+)
+_THREADS_THAT_FACTOR, _THREADS = 2, 4  # of large stacks (AMD EPYC of family 26, November 2026)
+_MOST_STEPS = 72  # of a composition: with more it repeats what single matrices may do without
+
+
+class Plan:
+    """A record with the structure of its results, and the programs made of it, one for each layout."""
+
+    def __init__(
+        self, record: Record, results: list[Symbol], make: Callable[[list[Any]], Any], with_info: bool = True
+    ) -> None:
+        self.record = record
+        self.results = results
+        self.make = make
+        self.steps = needed_steps(record, results)
+        self.fallible = record.fallible()
+        self.columns = info_columns(record) if with_info else []
+        self.programs: dict[Any, Any] = {}
+        self.prepared: set[Any] = set()  # programs that `_core.Prepared` has, and for which numbers
+        self.why_not = ""
+        self.why_not_on_device = ""
+        self.backward: Any = None  # the backward pass, once it is wanted
+        self._on_device: DeviceProgram | None = None
+
+    def on_device(self) -> DeviceProgram | None:
+        """The program for arrays of a device; None if there is none."""
+        if self._on_device is None and not self.why_not_on_device:
+            try:
+                self._on_device = DeviceProgram(self.record, self.results, sum(self.columns))
+            except NotCompiled:
+                self.why_not_on_device = _NO_KERNEL
+            except NotFused as why:
+                self.why_not_on_device = str(why)
+        return None if self.why_not_on_device else self._on_device
+
+    def program(self, layouts: tuple[tuple[int, ...], ...]) -> Any:
+        """The program for inputs with these core strides; None if there is none."""
+        if self.why_not:
+            return None
+        if layouts not in self.programs:
+            if len(self.programs) > MOST_RECORDS:
+                self.programs.clear()
+            try:
+                self.programs[layouts] = self._compiled(list(layouts))
+            except NotCompiled:
+                self.why_not = _NO_KERNEL
+                return None
+        return self.programs[layouts]
+
+    def program_of(self, operands: Sequence[np.ndarray]) -> Any:
+        """The program for arrays that lie as these; None if there is none, or it takes no such order."""
+        inputs = self.record.inputs
+        layouts = [core_strides(x, len(value.shape)) for x, value in zip(operands, inputs, strict=True)]
+        program = self.program(tuple(layouts))
+        try:
+            if program is not None:
+                program(*(x[(0,) * (x.ndim - len(v.shape))] for x, v in zip(operands, inputs, strict=True)))
+        except ValueError:
+            return None
+        return program
+
+    def _compiled(self, layouts: list[tuple[int, ...]]) -> Any:
+        try:
+            return LongProgram(self.record, self.results, self.steps, layouts)
+        except NotCompiled:
+            return program_of(compiled(self.record, self.results, layouts, sum(self.columns)))
+
+
+def _program_of(composition: Composition, operands: Sequence[np.ndarray]) -> tuple[Any, int]:
+    """The program, and the threads with which it is faster than NumPy's operations: those of one thread take
+    the time of little arithmetic."""
+    plan = _plan_of(composition, operands)
+    if plan is None:
+        return None, 0
+    factors = any(x.kind == "call" and x.name not in PRODUCTS for x in plan.steps)
+    return plan.program_of(operands), _THREADS_THAT_FACTOR if factors else _THREADS
+
+
+def _plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan | None:
+    """A composition's steps for arrays of such dtypes and core shapes, with the bits that NumPy's operations
+    give; None if it has others, or depends on elements."""
+    dtypes = composition.resolve_dtypes((*(x.dtype for x in operands), *(None,) * composition.nout))
+    record = record_of(composition.op, real_of(dtypes[0]))
+    inputs = [(x, len(dims)) for x, dims in zip(operands, composition.core_inputs, strict=True)]
+    symbols = [record.input(x.shape[x.ndim - n :], x.dtype, is_dense(x, n)) for x, n in inputs]
+    try:
+        answer = composition.run(record.namespace(record), tuple(symbols))
+        results = [
+            x if x.dtype == dtype else record.converted(x, dtype)
+            for x, dtype in zip(map(record.as_symbol, answer), dtypes[len(operands) :], strict=True)
+        ]
+    except (TypeError, ValueError, NotImplementedError):
+        return None
+    plan = Plan(record, results, tuple, with_info=False)
+    own = all(x.kind != "map" or (x.name in _AS_ON_HOST and x.dtype not in COMPLEX) for x in plan.steps)
+    return plan if own and len(plan.steps) <= _MOST_STEPS else None
+
+
+def _device_plan_of(composition: Composition, like: Any, cores: Sequence[tuple[int, ...]]) -> Plan | None:
+    """The same for arrays of a device, of the dtype of another, whose matrices have these shapes."""
+    dtype = dtype_of(like)
+    plan = _plan_of(composition, [without_memory(x, dense_strides(x, dtype), dtype) for x in cores])
+    return plan if plan is not None and plan.on_device() is not None else None
+
+
+def _run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:
+    program = plan.on_device()
+    assert program is not None
+    try:
+        return program.run(names, arrays, batch)
+    except NotFused:
+        return None
+
+
+OF_COMPOSITIONS = Programs(_program_of, _device_plan_of, _run_on_device)
+
+
+def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:
+    """The arrays that a function returns, and what puts them together again."""
+    if isinstance(answer, tuple | list):
+        if not answer:
+            raise TypeError(f"{record.name} returns nothing; expected an array or a tuple of them")
+        parts = [structure(record, x) for x in answer]
+        results = [x for part, _ in parts for x in part]
+        ends = np.cumsum([0, *(len(part) for part, _ in parts)]).tolist()
+        kind = type(answer)
+
+        def make(arrays: list[Any]) -> Any:
+            made = [
+                build(arrays[first:last])
+                for (_, build), first, last in zip(parts, ends[:-1], ends[1:], strict=True)
+            ]
+            return kind(*made) if hasattr(kind, "_fields") else kind(made)
+
+        if all(len(part) == 1 for part, _ in parts) and kind is tuple:
+            return results, make if len(parts) == 1 else tuple
+        return results, make
+    try:
+        symbol = record.as_symbol(answer)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{record.name} returns a {type(answer).__name__}; expected an array or a tuple of them"
+        ) from None
+    return [symbol], the_one
+
+
+def the_one(arrays: list[Any]) -> Any:
+    return arrays[0]
