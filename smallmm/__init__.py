@@ -18,7 +18,6 @@ except (ValueError, ModuleNotFoundError) as why:
     raise explained(why) from None
 
 from . import cuda
-from ._base import composition
 from ._base.errors import LinAlgError
 from ._derivatives import rules  # noqa: F401  # enters them
 from ._functions.banded import solve_banded, solve_tridiagonal, solveh_banded
@@ -31,7 +30,7 @@ from ._functions.cholesky import (
     cholesky_ex,
 )
 from ._functions.contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace, vecdot
-from ._functions.explain import Explanation, FusedExplanation, FusedStep, explain
+from ._functions.explain import Explanation, explain
 from ._functions.ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
 from ._functions.least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
 from ._functions.linsolve import LinsolveExpertResult, LinsolveExResult, linsolve, linsolve_ex
@@ -81,7 +80,7 @@ from ._functions.systems import (
     solve_ex,
     solve_triangular,
 )
-from ._libraries import recording
+from ._programs.explanation import FusedExplanation, FusedStep
 from ._tools.config import get_num_threads, set_num_threads, show_config, threads
 from .cuda import CudaUnavailableError
 
@@ -115,9 +114,6 @@ if TYPE_CHECKING:
     from ._programs.fuse import fuse
     from ._tools.bench import bench
     from ._tools.tune import TuneResult, tune
-
-composition.PROGRAMS.append(lambda: import_module("._programs.plan", __name__).OF_COMPOSITIONS)
-recording.PASSES.append(lambda: import_module("._derivatives.backward", __name__))
 
 # Imported when first asked for: they would add to every import.
 _LATER = {

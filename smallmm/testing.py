@@ -30,9 +30,9 @@ from ._base.composition import identity
 from ._base.errors import explain_pivots, shown, wrong_dtype
 from ._base.shapes import dtype_of, is_bfloat16, is_number_type
 from ._calls.arrays import as_numpy, without_labels
-from ._calls.compose import cast, namespace_of
 from ._functions.lu import lu_solve
 from ._libraries import library_of, on_device
+from ._programs.compose import cast, namespace_of
 
 __all__ = [
     "assert_factors",

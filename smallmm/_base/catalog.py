@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .. import _core
 from .errors import shown
+from .later import later
 from .torch_compile import in_graph
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -44,6 +45,12 @@ def name_of(op: str, argument: str, function: Any, others: tuple[str, ...] = ())
     if name not in names:
         raise ValueError(f"{op}: {argument} is {shown(function)}; expected one of {', '.join(sorted(names))}")
     return name
+
+
+def public(name: str) -> Callable[..., Any]:
+    """The public function of that name, which is imported now if it has not been."""
+    function: Callable[..., Any] = getattr(later(""), name)
+    return function
 
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {}

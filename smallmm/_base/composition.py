@@ -1,5 +1,5 @@
 """Functions that are composed of smallmm's own and of element-wise operations of the caller's library. To
-`_arrays` and `_device` a composition is a gufunc: it has a signature and dtypes, and it broadcasts.
+`_calls.arrays` and `_gpu.device` a composition is a gufunc: it has a signature and dtypes, and it broadcasts.
 
 NumPy arrays are computed in blocks of matrices that stay in the cache. Arrays on a device are computed as a
 whole, on the current stream of their library. A block has no influence on a result: sums are smallmm's
@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import inf, prod
 from numbers import Number
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .errors import NotInGraph
 from .hooks import current
+from .later import later
 from .shapes import (
     NUMBERS,
     Dimensions,
@@ -59,21 +60,8 @@ NO_INFO, INFO_APART, INFO_AMONG = range(3)
 # The dtype of an output: that of the magnitudes of what is computed. A class: itself also after pickling
 REAL = np.floating
 
-# Whether work on an array becomes part of a CUDA graph: `_adapters` enters what knows the libraries' streams
+# Whether work on an array becomes part of a CUDA graph: `_libraries` enters what knows the libraries' streams
 CAPTURES: list[Callable[[Any], bool]] = []
-
-
-class Programs(NamedTuple):
-    """What makes programs of compositions; None where there is none."""
-
-    # (composition, arrays of NumPy): a program for such arrays, and how many threads make it the faster way
-    on_host: Callable[..., Any]
-    on_device: Callable[..., Any]  # (composition, an array of the device, core shapes): a plan
-    run: Callable[..., Any]  # (plan, names, arrays, batch): the results, and what was launched
-
-
-# Gives them when they are first wanted. The package enters it, since their module imports what is composed
-PROGRAMS: list[Callable[[], Programs]] = []
 
 
 class Composition:
@@ -170,7 +158,7 @@ class Composition:
 
     def _has_program(self, operands: Sequence[Any], arrays: Sequence[np.ndarray]) -> bool:
         """Whether there is a program of all steps, which is made here."""
-        program, threads = PROGRAMS[0]().on_host(self, arrays)
+        program, threads = later("_programs.plan").host_program_of(self, arrays)
         if program is None:
             return False
         numbers = tuple(type(x) if type(x) in NUMBERS else None for x in operands)
@@ -192,14 +180,14 @@ class Composition:
         if key not in self._plans:
             if len(self._plans) >= MOST_KINDS:
                 self._plans.clear()
-            self._plans[key] = PROGRAMS[0]().on_device(self, like, cores)
+            self._plans[key] = later("_programs.plan").device_plan_of(self, like, cores)
         plan = self._plans[key]
         if plan is None:
             return None
         dtype = plan.record.inputs[0].dtype
         arrays = [np.asarray(x, dtype) if _is_number(x) else x for x in operands.values()]
         stacks = [tuple(x.shape)[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)]
-        found = PROGRAMS[0]().run(plan, list(operands), arrays, broadcast_shapes(*stacks))
+        found = later("_programs.plan").run_on_device(plan, list(operands), arrays, broadcast_shapes(*stacks))
         if found is None:
             self._plans[key] = None
             return None

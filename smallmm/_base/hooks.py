@@ -1,4 +1,4 @@
-"""Whether this thread's calls on arrays of the host go through a device, and how. `_offload` has the rest."""
+"""Whether this thread's calls on arrays of the host go through a device, and how: see `_offload.api`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls on arrays of any library. `_adapters` knows what each library needs: NumPy's arrays, and those that
+"""Calls on arrays of any library. `_libraries` knows what each library needs: NumPy's arrays, and those that
 follow its `__array_ufunc__` protocol, go to the gufunc as they are; Dask's are computed later; those that
 only speak DLPack (PyTorch, JAX) are seen as NumPy's. Arrays on a device go to its kernels."""
 

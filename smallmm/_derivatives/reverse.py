@@ -1,5 +1,5 @@
 """Reverse mode within a record: the gradients of its inputs are further steps, so that a backward pass is a
-program as its function is. Steps that call gufuncs have the rules of `_adapters.recording`, element-wise
+program as its function is. Steps that call gufuncs have the rules of `_libraries.recording`, element-wise
 functions those below, and a view gives the gradient of its part back to the whole.
 
 A gradient G of X means that the real part of sum(conj(G) dX) is what a change dX makes of the loss.

@@ -1,7 +1,7 @@
 """Derivatives: for each gufunc, what the gradient of its results makes of its operands (reverse mode).
 
 A rule is written in smallmm's own functions and the array API, so it has a derivative itself, and serves
-every library. This module enters its rules in `_adapters.recording`, for PyTorch's autograd and JAX's
+every library. This module enters its rules in `_libraries.recording`, for PyTorch's autograd and JAX's
 transformations. Functions that are composed of others need no rule.
 
 Matrices are real or complex. A gradient G of X means that the real part of tr(G^H dX) is what a change dX

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._base.shapes import is_complex
-from .._calls.compose import in_one_dtype
+from .._programs.compose import in_one_dtype
 from .._programs.fuse import fuse
 from .cholesky import cho_solve, cholesky
 from .systems import solve_triangular

@@ -1,4 +1,4 @@
-"""Contractions, of any number of operands: `_subscripts` makes products of pairs of them. Where there is a
+"""Contractions, of any number of operands: `subscripts` makes products of pairs of them. Where there is a
 batch and more than one step, the steps are one fused function."""
 
 import re
@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from .._base.catalog import composed_of_others
 from .._base.errors import shown
 from .._base.options import integer, one_of, pair
-from .._calls.compose import Met, array_of, full_dtype_name, in_one_dtype
 from .._libraries import library_of, on_device
+from .._programs.compose import Met, array_of, full_dtype_name, in_one_dtype
 from .._programs.fuse import Fused, fuse
 from . import products
 from .subscripts import Labels, Pairs, contracted, contraction, is_list, multiplications

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from .._base.catalog import composed_of_others
 from .._base.composition import MOST_DIMS, NO_TEMPORARIES, composition_of
 from .._base.options import integer
-from .._calls.compose import (
+from .._programs.compose import (
     array_of,
     composed,
     differences,

@@ -15,9 +15,9 @@ from .._base.hooks import current
 from .._base.options import integer, one_of
 from .._base.shapes import broadcast_shapes
 from .._calls.arrays import call
-from .._calls.compose import Met, array_of
 from .._libraries import library_of, on_device, type_name
 from .._libraries.base import overrides_ufuncs
+from .._programs.compose import Met, array_of
 from .products import matmul
 
 _LAYOUTS = ("NCHW", "NHWC", "CHWN")

@@ -14,7 +14,7 @@ from .._base.shapes import is_complex
 from .._calls.arrays import with_core_shape, without_labels
 from .._calls.calls import checked, delivered, run, several
 from .._calls.calls import transposed as with_rows_as_columns
-from .._calls.compose import composed, namespace_of
+from .._programs.compose import composed, namespace_of
 from .least_squares import lstsq_ex
 from .mixed import expert_solve_ex, mixed_solve_ex
 from .mixed_least_squares import mixed_lstsq_ex

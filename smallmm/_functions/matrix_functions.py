@@ -23,7 +23,7 @@ from .._base.options import flag, integer
 from .._base.shapes import is_complex
 from .._calls.arrays import without_labels
 from .._calls.calls import checked, run, several
-from .._calls.compose import composed, constant_of, count, dtype_name, extreme, joined
+from .._programs.compose import composed, constant_of, count, dtype_name, extreme, joined
 from .._programs.record import power
 from .products import batched_matmul
 from .spectra import eigh_ex

@@ -18,7 +18,8 @@ from .._base.lapack import FALLBACKS, Fallback
 from .._base.shapes import dtype_of, is_complex, is_number_type
 from .._calls.arrays import without_labels
 from .._calls.calls import run
-from .._calls.compose import (
+from .._libraries import on_device
+from .._programs.compose import (
     cast,
     composed,
     dimensions,
@@ -30,7 +31,6 @@ from .._calls.compose import (
     power_of_two,
     sums,
 )
-from .._libraries import on_device
 from .cholesky import cho_solve, cholesky_ex
 from .lu import lu_factor_ex, lu_solve
 from .products import batched_matmul

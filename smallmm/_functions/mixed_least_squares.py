@@ -14,7 +14,7 @@ import numpy as np
 from .._base.composition import REAL, Composition, adjoint
 from .._calls.arrays import without_labels
 from .._calls.calls import delivered, run
-from .._calls.compose import extreme, holds, magnitudes, power_of_two, sums
+from .._programs.compose import extreme, holds, magnitudes, power_of_two, sums
 from .mixed import UNIT, double, largest, placed_as, refuse_single, replaced, scale_of, scaled, single, solved
 from .norms import vector_norm
 from .products import batched_matmul

@@ -18,7 +18,7 @@ from .._base.options import flag, integer
 from .._base.shapes import is_complex
 from .._calls.arrays import without_labels
 from .._calls.calls import checked
-from .._calls.compose import (
+from .._programs.compose import (
     Met,
     column_sums,
     composed,

@@ -11,7 +11,7 @@ from .._base.errors import refuse_complex
 from .._base.options import one_of
 from .._calls.arrays import without_labels
 from .._calls.calls import run, several
-from .._calls.compose import column_sums, composed, extreme, magnitudes, sums
+from .._programs.compose import column_sums, composed, extreme, magnitudes, sums
 from .lu import lu_factor_ex
 
 _ORDERS = (1, inf)

@@ -13,8 +13,8 @@ from .._base.composition import composition_of, constant
 from .._base.errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
 from .._base.shapes import broadcast_shapes, is_complex
 from .._calls.calls import conjugated, run, transposed
-from .._calls.compose import array_of, composed, dimensions, dtype_name, extreme, namespace_of
 from .._libraries import library_of, on_device
+from .._programs.compose import array_of, composed, dimensions, dtype_name, extreme, namespace_of
 from .contractions import diagonal
 
 # SciPy's words, and their short forms

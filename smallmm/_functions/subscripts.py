@@ -13,7 +13,8 @@ import numpy as np
 from .._base.errors import is_taken, shown, wrong_dtype
 from .._base.options import integer
 from .._base.shapes import dtype_of
-from .._calls.compose import (
+from .._libraries import type_name
+from .._programs.compose import (
     HALVES,
     array_of,
     cast,
@@ -25,7 +26,6 @@ from .._calls.compose import (
     sums,
     written,
 )
-from .._libraries import type_name
 from .products import matmul
 
 _LETTERS = ascii_uppercase + ascii_lowercase  # in the order of those of a result that is omitted

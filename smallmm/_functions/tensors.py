@@ -11,7 +11,7 @@ from .._base.catalog import composed_of_others
 from .._base.errors import SINGULAR, shown
 from .._base.options import integer
 from .._calls.calls import run
-from .._calls.compose import array_of, namespace_of, permuted, written
+from .._programs.compose import array_of, namespace_of, permuted, written
 
 
 @composed_of_others

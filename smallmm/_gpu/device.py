@@ -1,6 +1,6 @@
 """Calls on arrays of CUDA devices that `_core.direct` declined: libraries without DLPack's C exchange API,
-mixed dtypes, factors per matrix, outputs that overlap inputs, sizes without a kernel, and errors. `_adapters`
-has what each library calls its current stream, and how it makes an array."""
+mixed dtypes, factors per matrix, outputs that overlap inputs, sizes without a kernel, and errors.
+`_libraries` has what each library calls its current stream, and how it makes an array."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._base.errors import shown
+from .._base.later import later
 from .._base.options import integer
 from .._base.shapes import is_bfloat16
 from .._libraries import library_of, on_device, type_name
@@ -134,19 +135,19 @@ class DeviceArray:
 
     def astype(self, dtype: Any) -> DeviceArray:
         """A new array of these elements in another dtype."""
-        return _elements().converted(self, dtype=np.dtype(dtype).name)
+        return later("_programs.elements").converted(self, dtype=np.dtype(dtype).name)
 
     def conj(self) -> DeviceArray:
         """The complex conjugate: itself if it is real."""
-        return _elements().conjugated(self) if self.dtype.kind == "c" else self
+        return later("_programs.elements").conjugated(self) if self.dtype.kind == "c" else self
 
     def narrowed(self) -> DeviceArray:
         """Pivots as int32."""
-        return _elements().narrowed(self)
+        return later("_programs.elements").narrowed(self)
 
     def norms(self) -> DeviceArray:
         """Of a vector, or of the columns of each matrix."""
-        elements = _elements()
+        elements = later("_programs.elements")
         return (elements.norm if self.ndim == 1 else elements.norms_of_columns)(self)
 
     def __len__(self) -> int:
@@ -212,13 +213,6 @@ class DeviceArray:
         return DeviceArray(
             self._kept, self._address + ahead, self.device, self.dtype, view.shape, view.strides
         )
-
-
-def _elements() -> Any:
-    """The module, which takes longer to import than most need."""
-    from .._offload import elements as _device_elements
-
-    return _device_elements
 
 
 def _copied_on_device(x: DeviceArray) -> DeviceArray:

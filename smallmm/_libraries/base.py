@@ -60,7 +60,7 @@ class Library:
         return _core.cuda_is_capturing(device, self.on(x, device).stream())
 
     def takes_device_arrays(self, operands: dict[str, Any]) -> bool:
-        """Whether `call` takes them, which otherwise `_device` does."""
+        """Whether `call` takes them, which otherwise `_gpu.device` does."""
         return False
 
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
@@ -211,7 +211,7 @@ def on_device(x: Any) -> bool:
         if not hasattr(x, "__dlpack_device__"):
             return hasattr(x, "__cuda_array_interface__")
         return x.__dlpack_device__()[0] not in _HOST_DEVICES
-    except Exception:  # a device that DLPack has no number for, or no answer, which `_device` refuses by name
+    except Exception:  # without a number in DLPack, or no answer: `_gpu.device` refuses it by name
         return True
 
 

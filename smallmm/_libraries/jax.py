@@ -262,11 +262,9 @@ def _has_handler(platform: str) -> bool:
     """Whether XLA takes the core's handler, which runs without Python."""
     import jax
 
-    from .. import cuda
-
     try:
         if platform == "CUDA":
-            cuda.device_name()  # loads the driver
+            _core.cuda_device(0)  # loads the driver
             _has_handler("cpu")  # for programs that JAX is told to compile for it
         jax.ffi.register_ffi_target(TARGET, _core.xla_handlers[platform], platform=platform)
     except (

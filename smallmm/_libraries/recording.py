@@ -1,6 +1,6 @@
-"""How libraries that record calls differentiate them: by rules, which `_gradients` enters here, and which
-know nothing of operands that were broadcast. Gradients of complex numbers are conjugates of derivatives in
-rules, as they are in PyTorch."""
+"""How libraries that record calls differentiate them: by rules, which `_derivatives.rules` enters here.
+They know nothing of operands that were broadcast. Gradients of complex numbers are conjugates of derivatives
+in rules, as they are in PyTorch."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -13,8 +13,6 @@ Arrays = tuple[Any, ...]
 #   -> gradients of the first operands, or functions that compute them, which are called if they are wanted
 Rule = Callable[[Any, Arrays, Arrays, Arrays], Arrays]
 RULES: dict[str, Rule] = {}  # by the gufunc's name
-# Gives the module of backward passes when one is first wanted. The package enters it, since it imports `fuse`
-PASSES: list[Callable[[], Any]] = []
 
 
 def gradients(

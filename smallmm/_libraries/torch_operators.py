@@ -8,7 +8,7 @@ their graphs, and know its results' shapes. torch.vmap adds a batch dimension.
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 from .. import _core
 from .._base.composition import Composition
 from .._base.errors import explain_failure, wrong_dtype
+from .._base.later import later
 from .._base.shapes import (
     NUMBERS,
     absent_dimensions,
@@ -33,13 +34,16 @@ from .._base.shapes import (
 )
 from .base import Call, type_name
 from .dlpack import namespace_of_all, refuse_without_ml_dtypes
-from .recording import PASSES, gradients, has_rule
+from .recording import gradients, has_rule
 
 Arrays = tuple[Any, ...]
 
-_passes = cache(lambda: PASSES[0]())
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _modes = torch._C._len_torch_dispatch_stack
+
+
+def _passes() -> Any:
+    return later("_derivatives.backward")
 
 
 def elements(x: torch.Tensor) -> torch.Tensor | None:
@@ -422,7 +426,12 @@ def _mapped(call: Call, gufunc: Any, info: Any, in_dims: Arrays, label: str, *op
 
 
 def _set_up(gufunc: Any, ctx: Any, inputs: Arrays, output: Any) -> None:
-    _remember(ctx, _passes().backward_of(gufunc), inputs[1:], output if gufunc.nout > 1 else (output,))
+    _remember(
+        ctx,
+        _passes().backward_of(gufunc),
+        inputs[1:],
+        output if gufunc.nout > 1 else (output,),
+    )
 
 
 def _parsed(label: str) -> tuple[str, tuple[str, ...]]:

@@ -2,8 +2,8 @@
 come down.
 
 What runs here is the gufunc that a function has chosen, or the program of a fused function: functions check
-the results, infos among them, as those of the CPU. `_offload_work` divides it into blocks, `_offload_lanes`
-moves and computes them, and `_offload_cost` says what that costs."""
+the results, infos among them, as those of the CPU. `work` divides it into blocks, `streams`
+moves and computes them, and `cost` says what that costs."""
 
 from __future__ import annotations
 

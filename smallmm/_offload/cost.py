@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import _core
-from .._functions.explain import Explanation, FusedExplanation
+from .._functions.explain import Explanation
+from .._programs.explanation import FusedExplanation
 from .work import Plan
 
 # Measured on an H200 and its host, a Xeon (family 6 model 207), in November 2026. HOST_MEMORY, LATENCY and

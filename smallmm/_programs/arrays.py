@@ -8,10 +8,10 @@ from .. import _core
 from .._base.errors import shown
 from .._base.shapes import dtype_of
 from .._calls.arrays import as_numpy
-from .._calls.compose import namespace_of
 from .._libraries import library_of, on_device, type_name
 from .._libraries.dlpack import is_foreign, refuse_without_ml_dtypes
 from .compile import dense_strides
+from .compose import namespace_of
 
 
 def core_strides(x: Any, core: int) -> tuple[int, ...]:

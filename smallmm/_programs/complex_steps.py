@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import nan
 from typing import Any
 
-from .._calls.compose import magnitudes
+from .compose import magnitudes
 
 
 def _by_parts(record: Any, name: str, *operands: Any) -> Any:

@@ -1,5 +1,5 @@
 """Fused functions on arrays of a CUDA device: one kernel runs all steps. Here is which kernel takes arrays
-that lie so, and its launch; `_program_texts` writes the kernels."""
+that lie so, and its launch; `cuda_kernel` writes the kernels."""
 
 import struct
 from math import prod

@@ -1,5 +1,5 @@
 """The steps of a program in the text of its CUDA kernel: calls of what csrc/cuda/program has, on values that
-`_program_texts` puts into registers or into shared memory."""
+`cuda_kernel` puts into registers or into shared memory."""
 
 from collections.abc import Callable
 from math import prod

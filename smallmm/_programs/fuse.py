@@ -13,14 +13,12 @@ from .. import _core
 from .._base.composition import INFO_APART, NO_INFO, is_met_on_device
 from .._base.errors import LinAlgError, shown
 from .._base.hooks import current
+from .._base.later import later
 from .._base.shapes import NUMBERS, dtype_of
 from .._base.torch_compile import call_in_graph, object_in_graph
 from .._calls.arrays import as_numpy
-from .._calls.compose import Met, namespace_of
-from .._functions.explain import FusedExplanation, FusedStep
 from .._libraries import library_of, on_device, type_name
 from .._libraries.dask import is_lazy, lazily
-from .._libraries.recording import PASSES
 from .arrays import (
     any_failed,
     as_library,
@@ -32,8 +30,10 @@ from .arrays import (
     refuse_out,
     wants_gradient,
 )
+from .compose import Met, namespace_of
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
+from .explanation import FusedExplanation, FusedStep
 from .function_of_stacks import FunctionOfStacks, words
 from .interpreter import run_unfused
 from .plan import MOST_RECORDS, Plan, structure, the_one
@@ -184,7 +184,7 @@ class Fused(FunctionOfStacks):
         if not wanted:
             return True
         results = [np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in plan.results]
-        backward = PASSES[0]().backward_of_plan(self, plan, options)
+        backward = later("_derivatives.backward").backward_of_plan(self, plan, options)
         return bool(backward.is_recordable(operands, results, wanted))
 
     # --- recording ---

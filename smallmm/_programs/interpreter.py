@@ -8,7 +8,7 @@ import numpy as np
 from .. import _core
 from .._base.shapes import absent_dimensions, broadcast_shapes, core_dimensions
 from .._calls.arrays import call
-from .._calls.compose import joined, power_of_two
+from .compose import joined, power_of_two
 from .record import BOOL, COMPLEX, Record, Step, Value, View, basic_index, elementwise
 
 Stack = tuple[Any, int]  # an array, and how many of its first dimensions are batch dimensions

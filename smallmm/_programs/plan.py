@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.composition import Composition, Programs
+from .._base.composition import Composition
 from .._base.shapes import PRODUCTS, dtype_of
 from .arrays import core_strides, is_dense
 from .compile import (
@@ -102,7 +102,7 @@ class Plan:
             return program_of(compiled(self.record, self.results, layouts, sum(self.columns)))
 
 
-def _program_of(composition: Composition, operands: Sequence[np.ndarray]) -> tuple[Any, int]:
+def host_program_of(composition: Composition, operands: Sequence[np.ndarray]) -> tuple[Any, int]:
     """The program, and the threads with which it is faster than NumPy's operations: those of one thread take
     the time of little arithmetic."""
     plan = _plan_of(composition, operands)
@@ -132,23 +132,20 @@ def _plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan |
     return plan if own and len(plan.steps) <= _MOST_STEPS else None
 
 
-def _device_plan_of(composition: Composition, like: Any, cores: Sequence[tuple[int, ...]]) -> Plan | None:
+def device_plan_of(composition: Composition, like: Any, cores: Sequence[tuple[int, ...]]) -> Plan | None:
     """The same for arrays of a device, of the dtype of another, whose matrices have these shapes."""
     dtype = dtype_of(like)
     plan = _plan_of(composition, [without_memory(x, dense_strides(x, dtype), dtype) for x in cores])
     return plan if plan is not None and plan.on_device() is not None else None
 
 
-def _run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:
+def run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:
     program = plan.on_device()
     assert program is not None
     try:
         return program.run(names, arrays, batch)
     except NotFused:
         return None
-
-
-OF_COMPOSITIONS = Programs(_program_of, _device_plan_of, _run_on_device)
 
 
 def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:

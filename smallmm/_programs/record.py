@@ -1,8 +1,8 @@
 """The record of a function: steps over values, made by calling the function once with symbols. Everything
 here is about one matrix (or vector, or number) of each stack; batch dimensions come when it is run.
 
-A step is data: what it computes, its operands and its results. `_compile` turns a record into a program of
-the C core, `_unfused` runs it as separate calls on arrays of any library.
+A step is data: what it computes, its operands and its results. `compile` turns a record into a program of
+the C core, `interpreter` runs it as separate calls on arrays of any library.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The functions of arrays that a fused function may call, of its symbols (`_symbols`): element by element, of
+"""The functions of arrays that a fused function may call, of its symbols (`symbols`): element by element, of
 shapes and of linear algebra. Each is a view, or steps of the record."""
 
 from __future__ import annotations
@@ -13,20 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from .._calls.compose import sums
-from .._functions import (
-    cholesky,
-    contractions,
-    least_squares,
-    lu,
-    matrix_functions,
-    norms,
-    products,
-    spectra,
-    svd,
-    systems,
-)
-from .._functions.subscripts import contraction
+from .._base.catalog import public
+from .compose import sums
 from .record import BOOL, COMPLEX, FLOATS, INTEGERS, Record, is_number, real_of, with_python
 
 if TYPE_CHECKING:
@@ -545,9 +533,9 @@ def _dot(x: Any, y: Any) -> Symbol:
     if not a.ndim or not b.ndim:
         return ELEMENTWISE["multiply"](x, y)
     if b.ndim < 3:
-        return products.matmul(a, b)
+        return public("matmul")(a, b)
     rows = a.reshape((prod(a.shape[:-1]), a.shape[-1]))
-    both = _moveaxis(products.matmul(rows, b), -2, 0)
+    both = _moveaxis(public("matmul")(rows, b), -2, 0)
     return both.reshape((*a.shape[:-1], *b.shape[:-2], b.shape[-1]))
 
 
@@ -572,33 +560,26 @@ def _outer_of_vectors(x: Any, y: Any) -> Any:
     a, b = _symbols([x, y])
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(f"{a.record.name}: outer of shapes {a.shape} and {b.shape}; expected two vectors")
-    return contractions.outer(a, b)
+    return public("outer")(a, b)
 
 
-LINALG: dict[str, Callable[..., Any]] = {
+LINALG: dict[str, Callable[..., Any] | str] = {  # a name: smallmm's function of that name
     **{
-        name: getattr(module, name)
-        for module, names in (
-            (products, ("matmul", "matvec", "vecmat", "batched_matmul")),
-            (systems, ("solve", "inv", "det", "slogdet", "solve_triangular")),
-            (cholesky, ("cholesky", "cho_factor", "cho_solve")),
-            (lu, ("lu_factor", "lu_solve")),
-            (least_squares, ("qr",)),
-            (spectra, ("eig", "eigh", "eigvals", "eigvalsh")),
-            (svd, ("svd", "svdvals")),
-            (norms, ("norm", "vector_norm", "matrix_norm", "cond", "matrix_rank")),
-            (matrix_functions, ("pinv", "matrix_power")),
-            (contractions, ("trace", "cross", "multi_dot", "vecdot")),
+        name: name
+        for name in (
+            *("matmul", "matvec", "vecmat", "batched_matmul", "trace", "cross", "multi_dot", "vecdot"),
+            *("solve", "inv", "det", "slogdet", "solve_triangular", "cholesky", "cho_factor", "cho_solve"),
+            *("lu_factor", "lu_solve", "qr", "eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals"),
+            *("norm", "vector_norm", "matrix_norm", "cond", "matrix_rank", "pinv", "matrix_power"),
         )
-        for name in names
     },
     "outer": _outer_of_vectors,
     "diagonal": lambda x, /, *, offset=0: _diagonal(x, offset, -2, -1),
 }
 
 PRODUCTS: dict[str, Callable[..., Any]] = {
-    "einsum": lambda subscripts, *operands, optimize=False: contraction("einsum", subscripts, operands),
-    "contract": lambda subscripts, *operands, path=None: contraction("contract", subscripts, operands, path),
+    "einsum": lambda subscripts, *operands, optimize=False: public("einsum")(subscripts, *operands),
+    "contract": lambda subscripts, *operands, path=None: public("contract")(subscripts, *operands, path=path),
     "dot": _dot,
     "inner": _inner,
     "vdot": _vdot,
@@ -618,6 +599,8 @@ def function_named(record: Record, name: str, module: str = "numpy") -> Callable
     found = next((table[name] for table in tables if name in table), None)
     if found is None:
         raise TypeError(f"{record.name}: {name} cannot be fused; docs/programs.md lists what can")
+    if isinstance(found, str):
+        found = public(found)
     return partial(_called, record, name, found)
 
 

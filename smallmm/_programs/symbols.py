@@ -1,5 +1,5 @@
 """What a fused function is called with while it is recorded: symbols, which have shapes and dtypes and no
-elements, and their namespace. A symbol has the operators, methods and functions (`_symbol_functions`) of
+elements, and their namespace. A symbol has the operators, methods and functions (`symbol_functions`) of
 arrays; each is a view, or a step of the record."""
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._functions import products
+from .._functions.products import matmul
 from .record import COMPLEX, FLOATS, INT32, NUMBERS, Record, View, is_half
 from .symbol_functions import ELEMENTWISE, METHODS, SHAPES, axis_of, function_named, truth_as_number
 
@@ -178,10 +178,10 @@ class Symbol:
     # --- operators ---
 
     def __matmul__(self, other: Any) -> Any:
-        return products.matmul(self, other)
+        return matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return products.matmul(other, self)
+        return matmul(other, self)
 
     def __pow__(self, other: Any) -> "Symbol":
         return ELEMENTWISE["power"](self, other)

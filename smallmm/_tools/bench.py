@@ -1,8 +1,8 @@
 """`smallmm.bench`: ours beside the libraries that are installed. Validate, then time, then say where we lost.
 
-benchmarks/ uses the same timer (`measure`), rows, operations and checks (`_operations`). It adds what a user
+benchmarks/ uses the same timer (`measure`), rows, operations and checks (`operations`). It adds what a user
 does not have: the machine's limits, compiled contenders, and files of rows. The libraries are in
-`_contenders`.
+`contenders`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`smallmm.tune`: the fastest kernel for a call on this GPU, found by timing the likeliest ones.
 
-The kernels that can run the call (`_candidates`) are ranked, compiled side by side, checked against the bits
+The kernels that can run the call (`candidates`) are ranked, compiled side by side, checked against the bits
 of the present choice, and timed (csrc/cuda/timing.c). No other thread sees one before it has won.
 """
 

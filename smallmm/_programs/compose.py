@@ -10,9 +10,9 @@ import numpy as np
 from .._base.composition import CHUNK, Composition, constant, ones
 from .._base.errors import shown
 from .._base.shapes import dtype_of, is_complex
+from .._calls.arrays import call, without_labels
 from .._functions.products import matvec, vecmat
 from .._libraries import library_of
-from .arrays import call, without_labels
 
 
 class Met(dict[Any, Any]):
@@ -211,7 +211,7 @@ def sums(xp: Any, x: Any) -> Any:
         chunks = x[..., :whole] if whole < k else x  # a part of what is recorded would be copied
         parts = sums(xp, xp.reshape(chunks, (*x.shape[:-1], whole // CHUNK, CHUNK)))
         return sums(xp, xp.concat([parts, sums(xp, x[..., whole:])[..., None]], axis=-1))
-    if x.ndim > 1 and (xp is np or (k < CHUNK and hasattr(xp, "unless"))):  # `_long` looks for whole chunks
+    if x.ndim > 1 and (xp is np or (k < CHUNK and hasattr(xp, "unless"))):  # `long_sums` finds whole chunks
         return matvec(x, ones(xp, k, x))  # a column of one large product: the same order, and faster
     return matvec(x[..., None, :], ones(xp, k, x))[..., 0]
 

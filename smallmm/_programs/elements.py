@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._programs.fuse import fuse
+from .fuse import fuse
 
 
 @fuse

@@ -1,0 +1,50 @@
+"""What `explain` says of a fused function."""
+
+from typing import NamedTuple
+
+
+class FusedStep(NamedTuple):
+    """A step of a fused function."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]  # of its operands and results, of each matrix
+    kernel: str | None  # None: an element-wise function, or LAPACK
+
+
+class FusedExplanation(NamedTuple):
+    """How a fused function would run. `str` gives it in words."""
+
+    name: str
+    steps: tuple[FusedStep, ...]
+    fused: bool  # False: the steps run one after the other on whole stacks
+    why: str  # they do
+    matrices: int
+    tile: int  # matrices that go through all steps together; on a GPU: of a block of the one kernel
+    temporaries: int  # bytes of a matrix
+    flops: float  # of all matrices
+    bytes: float  # compulsory traffic of all matrices
+    saved: float  # bytes that separate calls would write and read between steps
+    lanes: int = 0  # on a GPU: threads of a matrix; its values are in registers if it is one
+    shared: int = 0  # on a GPU: bytes of shared memory of a block
+    block: int = 0  # elements of the blocks that a long vector is divided into; the tile is of blocks then
+
+    def __str__(self) -> str:
+        if not self.fused:
+            how = f"step by step: {self.why}"
+        elif self.lanes:
+            threads = "a thread each" if self.lanes == 1 else f"{self.lanes} threads each"
+            how = f"one kernel, {self.tile} in a block, {threads}, {self.shared} bytes of shared memory"
+        elif self.block:
+            how = f"{self.tile} blocks of {self.block} elements at a time"
+        else:
+            how = f"{self.tile} at a time, {self.temporaries} bytes of temporaries each"
+        lines = [f"{self.name}: {len(self.steps)} steps on {self.matrices} matrices, {how}"]
+        for i, step in enumerate(self.steps):
+            *operands, result = (str(shape).replace(" ", "") for shape in step.shapes)
+            by = f" by {step.kernel}" if step.kernel else ""
+            lines.append(f"  {i}: {step.name} {' '.join(operands)} -> {result}{by}")
+        lines.append(
+            f"  {self.flops:.4g} flops, {self.bytes:.4g} bytes; separate calls would move "
+            f"{self.saved:.4g} bytes more"
+        )
+        return "\n".join(lines)
