@@ -86,6 +86,7 @@ from .cuda import CudaUnavailableError
 
 if TYPE_CHECKING:
     from . import numa, testing  # noqa: F401
+    from ._calls.groups import Group
     from ._functions.chains import (
         KalmanStepResult,
         congruence,
@@ -95,10 +96,9 @@ if TYPE_CHECKING:
         ridge,
         whiten,
     )
-    from ._functions.contract import contract, einsum, kron_apply, sum_factorized, tensordot
+    from ._functions.contract import contract, einsum
     from ._functions.convolution import conv2d
-    from ._functions.groups import Group
-    from ._functions.tensors import tensorinv, tensorsolve
+    from ._functions.tensors import kron_apply, sum_factorized, tensordot, tensorinv, tensorsolve
     from ._patching.explain_patched import PatchedLoop, PatchExplanation
     from ._patching.patch import (
         PatchCount,
@@ -127,10 +127,10 @@ _LATER = {
         "ridge",
         "whiten",
     ),
-    "_functions.contract": ("contract", "einsum", "kron_apply", "sum_factorized", "tensordot"),
+    "_functions.contract": ("contract", "einsum"),
     "_functions.convolution": ("conv2d",),
     "_programs.fuse": ("fuse",),
-    "_functions.groups": ("Group",),
+    "_calls.groups": ("Group",),
     "_patching.explain_patched": ("PatchExplanation", "PatchedLoop"),
     "_patching.patch": (
         "PatchCount",
@@ -146,7 +146,7 @@ _LATER = {
         "unpatch_torch",
         "unpatch_torch",
     ),
-    "_functions.tensors": ("tensorinv", "tensorsolve"),
+    "_functions.tensors": ("kron_apply", "sum_factorized", "tensordot", "tensorinv", "tensorsolve"),
     "_tools.tune": ("TuneResult", "tune"),
     "numa": (),
     "testing": (),

@@ -25,8 +25,10 @@ from ._gpu import tuned
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
     from pathlib import Path
 
-    from ._gpu.device_array import DeviceArray, copy, empty_pinned, pin, to_device, to_host
-    from ._offload.api import OffloadExplanation, empty_cache, offload, offloading
+    from ._gpu.device_array import DeviceArray, copy
+    from ._gpu.transfers import empty_pinned, pin, to_device, to_host
+    from ._offload.api import OffloadExplanation, offload, offloading
+    from ._offload.streams import empty_cache
 
 __all__ = [
     "CudaUnavailableError",
@@ -49,7 +51,8 @@ __all__ = [
 # Imported when first asked for: they would add to every import.
 _LATER = {
     "_offload.api": ("OffloadExplanation", "empty_cache", "offload", "offloading"),
-    "_gpu.device_array": ("DeviceArray", "copy", "empty_pinned", "pin", "to_device", "to_host"),
+    "_gpu.device_array": ("DeviceArray", "copy"),
+    "_gpu.transfers": ("empty_pinned", "pin", "to_device", "to_host"),
 }
 
 if not TYPE_CHECKING:  # for a type checker every name would exist

@@ -10,13 +10,13 @@ from math import prod
 
 import numpy as np
 import pytest
-import smallmm._calls.calls.compose as compose
 from accuracy import as_tuple, assert_same, assert_same_bits
 from layouts import LAYOUTS, WRITABLE
 from matrices import good_definite
 
 import smallmm
 import smallmm._base.composition as composition
+import smallmm._programs.compose as compose
 from smallmm._base.composition import Composition
 
 # Every function as one of a stack of definite matrices

@@ -8,7 +8,7 @@ from accuracy import as_tuple, assert_same_bits
 import smallmm
 from smallmm import congruence
 from smallmm._base.catalog import COMPOSITIONS, FUNCTIONS
-from smallmm._programs.fuse import Fused
+from smallmm._programs.fused import Fused
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 import smallmm._core as core
-from smallmm._programs.interpreter import elementwise
+from smallmm._programs.record import elementwise
 
 mpmath.mp.prec = 200
 

@@ -27,7 +27,7 @@ from matrices import good, good_definite, normal
 import smallmm
 from smallmm._base import catalog
 from smallmm._base.shapes import PRODUCTS
-from smallmm._calls.calls import calls
+from smallmm._calls import calls
 
 ONES, EYE = np.ones, np.eye
 

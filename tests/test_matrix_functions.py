@@ -9,7 +9,7 @@ from accuracy import assert_same, assert_same_bits, exactly, norm1, unit_roundof
 from matrices import conditioned, good, normal, orthonormal, symmetric
 
 import smallmm
-from smallmm._base.lapack import PADE
+from smallmm._base.fallbacks import PADE
 
 ORDERS = [1, 2, 3, 4, 5, 8, 13, 16, 32]
 

@@ -565,7 +565,7 @@ def test_fork_pickle_and_reload(rng):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     code = """
         import importlib, numpy as np, smallmm
-        from smallmm import _patch
+        from smallmm._patching import patch as _patch
         smallmm.patch_numpy()
         _patch = importlib.reload(_patch)
         _patch.patch_numpy()

@@ -16,7 +16,7 @@ import smallmm._core as core
 from smallmm import fuse
 from smallmm._base.shapes import PRODUCTS
 from smallmm._programs import long_sums
-from smallmm._programs.fuse import Fused
+from smallmm._programs.fused import Fused
 from smallmm._programs.interpreter import run_unfused
 
 SEED = 11

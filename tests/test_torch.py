@@ -383,8 +383,7 @@ def test_operators(rng, name):
 
 
 def operator_of(gufunc):
-    from smallmm._calls.calls.arrays import call
-
+    from smallmm._calls.arrays import call
     from smallmm._libraries.torch_operators import operator
 
     return operator(call, gufunc)

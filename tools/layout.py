@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "smallmm"
 ORDER = (
     *("_base", "_libraries", "_gpu", "cuda", "_calls"),
     "_functions.products",  # of which all sums are made
-    *("numa", "_programs", "_patching", "_functions", "_derivatives", "_offload", "testing"),
-    *("_tools", "__main__"),
+    *("numa", "_programs", "_patching", "_functions", "_derivatives", "_offload"),
+    *("_tools", "testing", "__main__"),
 )
 
 Graph = dict[str, set[str]]

@@ -16,11 +16,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from smallmm._calls.calls.compose import namespace_of
 
 import smallmm
 from smallmm._programs import cuda_kernel, cuda_launch
-from smallmm._programs.fuse import Fused
+from smallmm._programs.compose import namespace_of
+from smallmm._programs.fused import Fused
 from smallmm._programs.interpreter import run_unfused
 
 from ..host.programs import CASES

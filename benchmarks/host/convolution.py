@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 import smallmm
-from smallmm._tools.bench import measure
+from smallmm._tools.timing import measure
 
 from .mixed import table
 

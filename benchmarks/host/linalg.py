@@ -17,8 +17,9 @@ import numpy as np
 
 import smallmm
 from smallmm import _core
-from smallmm._tools.bench import Call, Entry, tqdm
+from smallmm._tools.bench import Call, Entry
 from smallmm._tools.operations import Operation
+from smallmm._tools.progress import tqdm
 
 from ..report import verdicts_linalg
 from ..report.results import OURS

@@ -19,9 +19,11 @@ import numpy as np
 
 import smallmm
 from smallmm._tools import bench as _bench
-from smallmm._tools.bench import Entry, timing, tqdm
+from smallmm._tools.bench import Entry
 from smallmm._tools.contenders import Contender
 from smallmm._tools.operations import Stack
+from smallmm._tools.progress import tqdm
+from smallmm._tools.timing import timing
 
 from ..report import verdicts_matmul
 from ..report.results import NUMPY, OURS

@@ -12,7 +12,7 @@ import numpy as np
 import smallmm
 from smallmm._functions.mixed import mixed_solve_ex
 from smallmm._functions.mixed_least_squares import mixed_lstsq_ex
-from smallmm._tools.bench import measure
+from smallmm._tools.timing import measure
 
 CONDITIONS = (1e1, 1e3, 1e5, 1e6, 1e7, 1e8, 1e10)
 BITS = 40  # of elements: with whole numbers as solutions, right-hand sides are exact

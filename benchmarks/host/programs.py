@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import smallmm
-from smallmm._programs.fuse import Fused
+from smallmm._programs.fused import Fused
 from smallmm._programs.interpreter import run_unfused
-from smallmm._tools.bench import measure
+from smallmm._tools.timing import measure
 
 RNG = np.random.default_rng(0)
 
@@ -61,7 +61,7 @@ CASES: dict[str, tuple[Any, Callable[[int], tuple[np.ndarray, ...]], int]] = {
         168,
     ),
     "sum_factorized 4": (
-        smallmm._functions.contract._sum_factorized,
+        smallmm._functions.tensors._sum_factorized,
         lambda b: (RNG.standard_normal((4, 4)), RNG.random((b, 4, 4, 4)), RNG.random((b, 4, 4, 4))),
         1536,
     ),

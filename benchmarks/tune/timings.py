@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 
 from smallmm import _core
 from smallmm._gpu.tuned import driver_version
-from smallmm._tools.bench import seconds_left
 from smallmm._tools.candidates import KERNELS, candidates
 from smallmm._tools.progress import tqdm
+from smallmm._tools.timing import seconds_left
 from smallmm._tools.tune import same_bits
 
 from ..device.suite import Problem, Stack, Timer, bytes_of, compile_one, copy_speed, traffic

@@ -72,3 +72,11 @@ def one_triangle(op: str, name: str, x: Any, other: bool) -> bool:
     if flag(op, name, x) and other:
         raise ValueError(f"{op}: lower and upper are both True; expected one of them")
     return bool(x)
+
+
+def is_hashable(x: Any) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True

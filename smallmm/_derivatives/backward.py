@@ -12,7 +12,8 @@ from .._base.composition import MOST_RECORDED, Composition
 from .._base.shapes import core_dimensions, dtype_of
 from .._libraries import on_device
 from .._libraries.recording import gradients, has_rule
-from .._programs.fuse import Fused, fuse
+from .._programs.fuse import fuse
+from .._programs.fused import Fused
 from .._programs.plan import Plan, structure
 from .reverse import gradients_of_inputs
 

@@ -14,7 +14,8 @@ import numpy as np
 from .. import _core
 from .._base.shapes import is_complex
 from .._libraries.recording import RULES, gradients, summed
-from .._programs.record import COMPLEX, VIEWS, Record, Step, Value, View, basic_index, is_half, stand_in
+from .._programs.dtypes import COMPLEX, is_half
+from .._programs.record import VIEWS, Record, Step, Value, View, basic_index, stand_in
 
 Gradients = Sequence[Any]  # symbols; None: of what the results do not depend on
 

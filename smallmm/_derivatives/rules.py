@@ -24,47 +24,15 @@ from .._functions.least_squares import lstsq, qr
 from .._functions.lu import lu_solve
 from .._functions.matrix_functions import expm
 from .._functions.products import Precision, batched_matmul, matmul
-from .._functions.spectra import eig_ex, eigh_ex
 from .._functions.svd import svd_ex
 from .._functions.systems import det as _determinant
 from .._functions.systems import inv_ex, solve_ex, solve_triangular
 from .._libraries import library_of
 from .._libraries.recording import RULES, Arrays, Rule
 from . import ldl
+from .rules_of_spectra import eig, eigh, eigvals, eigvalsh, half, hermitian, pinv, scaled, svd, svdvals, times
 
 # --- the rules; g: the gradient of a result, t: of an operand, h: an adjoint --------------------------------
-
-
-def _times(*factors: Any) -> Any:
-    """The product of matrices, from the left."""
-    product, *others = factors
-    for x in others:
-        product = matmul(product, x)
-    return product
-
-
-def _scaled(x: Any, s: Any) -> Any:
-    """The columns of x times the elements of s."""
-    return x * s[..., None, :]
-
-
-def _half(xp: Any, x: Any) -> Any:
-    """The lower triangle of x, with half of its diagonal."""
-    return xp.tril(x) * (1 - identity(xp, x.shape[-1], x) / 2)
-
-
-def _skew(xp: Any, x: Any) -> Any:
-    return x - adjoint(xp, x)
-
-
-def _hermitian(xp: Any, x: Any) -> Any:
-    return (x + adjoint(xp, x)) / 2
-
-
-def _inverse_gaps(xp: Any, w: Any) -> Any:
-    """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones: no derivative."""
-    one = identity(xp, w.shape[-1], w)
-    return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
 
 
 def _matmul(
@@ -117,12 +85,12 @@ def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
 def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     """Of the Hermitian matrix A, both triangles of which are read."""
     tb = run("solve_pos", "solve_pos", {"a": operands[0], "b": grads[0]}, (None, None))[0]
-    return lambda: _hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
+    return lambda: hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
 
 
 def _of_inverse(xp: Any, x: Any, g: Any) -> Any:
     h = adjoint(xp, x)
-    return -_times(h, g, h)
+    return -times(h, g, h)
 
 
 def _inv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -139,7 +107,7 @@ def _adjugate(xp: Any, a: Any, det: Any) -> Any:
         """Of another matrix where it is regular, so that derivatives are finite."""
         u, s, vh, _ = svd_ex(xp.where(singular, a, xp.tril(xp.ones_like(a))))
         rows = xp.where(identity(xp, a.shape[-1], s) != 0, xp.ones_like(s)[..., None, :], s[..., None, :])
-        whole = _times(_scaled(adjoint(xp, vh), xp.prod(rows, axis=-1)), adjoint(xp, u))
+        whole = times(scaled(adjoint(xp, vh), xp.prod(rows, axis=-1)), adjoint(xp, u))
         return (_determinant(u) * _determinant(vh))[..., None, None] * whole
 
     def of_all() -> Any:
@@ -201,9 +169,9 @@ def _lu_solve_transposed(xp: Any, operands: Arrays, results: Arrays, grads: Arra
 
 
 def _of_cholesky(xp: Any, lower: Any, g: Any) -> Any:
-    inner = _half(xp, matmul(adjoint(xp, lower), xp.tril(g)))
+    inner = half(xp, matmul(adjoint(xp, lower), xp.tril(g)))
     left = solve_triangular(lower, inner, trans=2, lower=True)
-    return _hermitian(xp, solve_triangular(lower, adjoint(xp, left), trans=2, lower=True))
+    return hermitian(xp, solve_triangular(lower, adjoint(xp, left), trans=2, lower=True))
 
 
 def _cholesky(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -220,7 +188,7 @@ def _cho_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, lower:
     tb = cho_solve((c, lower), g)
 
     def of_c() -> Any:
-        ta = 2 * _hermitian(xp, matmul(-tb, adjoint(xp, x)))
+        ta = 2 * hermitian(xp, matmul(-tb, adjoint(xp, x)))
         return xp.tril(matmul(ta, xp.tril(c))) if lower else xp.triu(matmul(xp.triu(c), ta))
 
     return of_c, tb
@@ -249,7 +217,7 @@ def _solve_hermitian(gufunc: str) -> Rule:
 
     def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         tb = run(gufunc, gufunc, {"a": operands[0], "b": grads[0]}, (None, None))[0]
-        return lambda: _hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
+        return lambda: hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
 
     return rule
 
@@ -344,7 +312,7 @@ def _qr(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
         )[0]  # fmt: skip
         return (xp.concat([first, matmul(q, gr[..., m:])], axis=-1),)
     inner = matmul(r, adjoint(xp, xp.triu(gr))) - matmul(adjoint(xp, gq), q)
-    right = gq + matmul(q, 2 * _hermitian(xp, _half(xp, inner)))
+    right = gq + matmul(q, 2 * hermitian(xp, half(xp, inner)))
     return (adjoint(xp, solve_triangular(r, adjoint(xp, right), lower=False)),)
 
 
@@ -377,101 +345,9 @@ def _lstsq(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     if g_norms is not None:
         exact = norms == 0  # a minimum
         g_norms = xp.where(exact, xp.zeros_like(norms), g_norms / xp.where(exact, xp.ones_like(norms), norms))
-        along = _scaled(residual, g_norms)
+        along = scaled(residual, g_norms)
         ta, tb = ta - matmul(along, adjoint(xp, x)), tb + along
     return ta, tb
-
-
-def _of_eigenvalues(xp: Any, v: Any, gw: Any) -> Any:
-    return matmul(_scaled(v, gw), adjoint(xp, v))
-
-
-def _of_eigenvectors(xp: Any, w: Any, v: Any, gw: Any, gv: Any) -> Any:
-    """Complex vectors count up to their phases, on which no loss may depend."""
-    h = adjoint(xp, v)
-    inner = _inverse_gaps(xp, w) * matmul(h, gv) + _scaled(identity(xp, w.shape[-1], w), gw)
-    return _hermitian(xp, _times(v, inner, h))
-
-
-def _eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    w, v, *_ = results
-    gw, gv = grads[:2]
-    if gv is None:
-        return (_of_eigenvalues(xp, v, gw),)
-    return (_of_eigenvectors(xp, w, v, xp.zeros_like(w) if gw is None else gw, gv),)
-
-
-def _eigvalsh(upper: bool) -> Rule:
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        v = eigh_ex(operands[0], UPLO="U" if upper else "L").eigenvectors
-        return (_of_eigenvalues(xp, v, grads[0]),)
-
-    return rule
-
-
-def _of_similar(xp: Any, v: Any, inner: Any) -> Any:
-    """V^-H X V^H"""
-    h = adjoint(xp, v)
-    return solve_ex(h, matmul(inner, h)).x
-
-
-def _eig(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    """Vectors have norm 1, and count up to their phases, on which no loss may depend."""
-    w, v, *_ = results
-    gw, gv = grads[:2]
-    one = identity(xp, w.shape[-1], w)
-    inner = 0
-    if gv is not None:
-        h = adjoint(xp, v)
-        along = matmul(h, gv)
-        inner = along - _scaled(matmul(h, v), xp.sum(xp.real(one * along), axis=-2))
-        inner = (1 - one) * inner / conjugate(xp, w[..., None, :] - w[..., :, None] + one)
-    if gw is not None:
-        inner = inner + _scaled(one, gw)
-    return (_of_similar(xp, v, inner),)
-
-
-def _eigvals(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    v = eig_ex(operands[0]).eigenvectors
-    return (_of_similar(xp, v, _scaled(identity(xp, v.shape[-1], v), grads[0])),)
-
-
-def _svd(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    """Complex vectors count up to a phase of each pair, on which no loss may depend."""
-    u, s, vh, *_ = results
-    gu, gs, gvh = grads[:3]
-    m, n, k = u.shape[-2], vh.shape[-1], s.shape[-1]
-    inner, outside = 0, 0
-    if gs is not None:
-        inner = _scaled(identity(xp, k, s), gs)
-    if gu is not None or gvh is not None:
-        gaps = _inverse_gaps(xp, s * s)
-    if gu is not None:
-        own = matmul(adjoint(xp, u), gu)
-        inner = inner + _scaled(gaps * _skew(xp, own), s)
-        if is_complex(own):
-            inner = inner + identity(xp, k, s) * _skew(xp, own) / (2 * s[..., None, :])
-        if m > k:
-            outside = _times(_scaled(gu - matmul(u, own), 1 / s), vh)
-    if gvh is not None:
-        own = matmul(vh, adjoint(xp, gvh))
-        inner = inner + s[..., :, None] * (gaps * _skew(xp, own))
-        if n > k:
-            outside = outside + matmul(_scaled(u, 1 / s), gvh - matmul(adjoint(xp, own), vh))
-    return (_times(u, inner, vh) + outside,)
-
-
-def _svdvals(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    u, _, vh, _ = svd_ex(operands[0], full_matrices=False)
-    return (matmul(_scaled(u, grads[0]), vh),)
-
-
-def _pinv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    """Where the rank does not change."""
-    a, p, g = operands[0], results[0], grads[0]
-    h, g_h = adjoint(xp, p), adjoint(xp, g)
-    left, right = matmul(g_h, matmul(p, h)), matmul(matmul(h, p), g_h)
-    return (-_times(h, g, h) + left - _times(a, p, left) + right - _times(right, p, a),)
 
 
 def _expm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -536,16 +412,16 @@ RULES |= {
     "qr_r_wide": _qr_r,
     "lstsq": _lstsq,
     "lstsq_mixed": _lstsq,
-    "eigh": _eigh,
-    "eigh_upper": _eigh,
-    "eigvalsh": _eigvalsh(False),
-    "eigvalsh_upper": _eigvalsh(True),
-    "eig": _eig,
-    "eigvals": _eigvals,
-    "svd_tall": _svd,
-    "svd_wide": _svd,
-    "svdvals_tall": _svdvals,
-    "svdvals_wide": _svdvals,
-    "pinv": _pinv,
+    "eigh": eigh,
+    "eigh_upper": eigh,
+    "eigvalsh": eigvalsh(False),
+    "eigvalsh_upper": eigvalsh(True),
+    "eig": eig,
+    "eigvals": eigvals,
+    "svd_tall": svd,
+    "svd_wide": svd,
+    "svdvals_tall": svdvals,
+    "svdvals_wide": svdvals,
+    "pinv": pinv,
     "expm": _expm,
 }

@@ -1,8 +1,6 @@
 """Powers, exponentials, roots and logarithms of stacked matrices, and pseudoinverses."""
 
-from math import isfinite
-from numbers import Real
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,47 +8,39 @@ from numpy.typing import ArrayLike
 from .. import _core
 from .._base.catalog import composed_of_others, computed_by
 from .._base.composition import (
-    MANY_TEMPORARIES,
-    Composition,
-    adjoint,
     composition_of,
-    constant,
-    identity,
-    real_part,
 )
-from .._base.errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex, shown
+from .._base.errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex
 from .._base.options import flag, integer
-from .._base.shapes import is_complex
 from .._calls.arrays import without_labels
-from .._calls.calls import checked, run, several
-from .._programs.compose import composed, constant_of, count, dtype_name, extreme, joined
-from .._programs.record import power
-from .products import batched_matmul
-from .spectra import eigh_ex
-from .svd import svd_ex
-from .systems import inv_ex
+from .._calls.calls import checked, run
+from .._programs.compose import composed
+from .matrix_function_steps import (
+    MatrixFunctionExResult,
+    exponent,
+    exponentials,
+    is_symmetric,
+    logarithms,
+    needs_symmetric,
+    of_symmetric,
+    of_symmetric_ex,
+    pinv_of,
+    pinv_of_symmetric,
+    power_of,
+    power_of_inverse,
+    powers,
+    roots_of,
+)
 
 _direct = _core.direct
 
 Assumption = Literal["gen", "general", "sym", "symmetric", "her", "hermitian", "pos", "positive definite"]
-
-_SYMMETRIC = {
-    **dict.fromkeys(("gen", "general"), False),
-    **dict.fromkeys(("sym", "symmetric", "her", "hermitian", "pos", "positive definite"), True),
-}
 
 _NOT_DEFINED = Reason(
     "Matrix has no real result",
     "without a real result",
     "eigenvalues without a real result, or that did not converge: {k}",
 )
-
-
-class MatrixFunctionExResult(NamedTuple):
-    """The function of each matrix, and info: 0, or how many eigenvalues have none or did not converge."""
-
-    x: Any
-    info: Any
 
 
 @composed_of_others
@@ -97,10 +87,10 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
     """
     n = integer("matrix_power", "n", n, bits=None)
     if n >= 0:
-        composition = composition_of("matrix_power", "(m,m)->(m,m)", (None,), _power, n)
+        composition = composition_of("matrix_power", "(m,m)->(m,m)", (None,), power_of, n)
         return composed(composition, {"a": a}, out)
     composition = composition_of(
-        "matrix_power", "(m,m)->(m,m),()", (None, np.int32), _power_of_inverse, -n, is_checked=True
+        "matrix_power", "(m,m)->(m,m),()", (None, np.int32), power_of_inverse, -n, is_checked=True
     )
     return checked("matrix_power", composed(composition, {"a": a}, (out,)), SINGULAR)
 
@@ -168,7 +158,7 @@ def pinv(
     hermitian = flag("pinv", "hermitian", hermitian)
     given, taken = ("(n,n)", "(n,n)") if hermitian else ("(m,n)", "(n,m)")
     signature = f"{given}{',()' * (len(operands) - 1)}->{taken},()"
-    function = _pinv_of_symmetric if hermitian else _pinv
+    function = pinv_of_symmetric if hermitian else pinv_of
     composition = composition_of("pinv", signature, (None, np.int32), function, is_checked=True)
     reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
     return checked("pinv", composed(composition, operands, (out,)), reason)
@@ -226,8 +216,8 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     array([[ 0., -1.],
            [ 1.,  0.]])
     """
-    if _is_symmetric("expm", assume_a):
-        return _of_symmetric("expm", a, (_exponentials,), (out,), NOT_CONVERGED)
+    if is_symmetric("expm", assume_a):
+        return of_symmetric("expm", a, (exponentials,), (out,), NOT_CONVERGED)
     x = _direct["expm"](a, out)
     return run("expm", "expm", {"a": a}, (out,), tried=x) if x is NotImplemented else x
 
@@ -279,8 +269,8 @@ def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -
     array([[2., 0.],
            [0., 3.]])
     """
-    _needs_symmetric("sqrtm", assume_a)
-    return _of_symmetric("sqrtm", a, (_roots,), (out,), _NOT_DEFINED)
+    needs_symmetric("sqrtm", assume_a)
+    return of_symmetric("sqrtm", a, (roots_of,), (out,), _NOT_DEFINED)
 
 
 @composed_of_others
@@ -295,8 +285,8 @@ def sqrtm_ex(
     >>> smallmm.sqrtm_ex([[1.0, 0.0], [0.0, -4.0]], assume_a="sym").info
     np.int32(1)
     """
-    _needs_symmetric("sqrtm_ex", assume_a)
-    return _of_symmetric_ex("sqrtm_ex", a, (_roots,), out)
+    needs_symmetric("sqrtm_ex", assume_a)
+    return of_symmetric_ex("sqrtm_ex", a, (roots_of,), out)
 
 
 @composed_of_others
@@ -343,8 +333,8 @@ def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
     array([[0., 0.],
            [0., 1.]])
     """
-    _needs_symmetric("logm", assume_a)
-    return _of_symmetric("logm", a, (_logarithms,), (out,), _NOT_DEFINED)
+    needs_symmetric("logm", assume_a)
+    return of_symmetric("logm", a, (logarithms,), (out,), _NOT_DEFINED)
 
 
 @composed_of_others
@@ -359,8 +349,8 @@ def logm_ex(
     >>> smallmm.logm_ex(np.zeros((2, 2)), assume_a="sym").info
     np.int32(2)
     """
-    _needs_symmetric("logm_ex", assume_a)
-    return _of_symmetric_ex("logm_ex", a, (_logarithms,), out)
+    needs_symmetric("logm_ex", assume_a)
+    return of_symmetric_ex("logm_ex", a, (logarithms,), out)
 
 
 @composed_of_others
@@ -409,11 +399,11 @@ def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any 
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
-    p = _exponent("powm", p)
-    if not _is_symmetric("powm", assume_a) and p.is_integer():
+    p = exponent("powm", p)
+    if not is_symmetric("powm", assume_a) and p.is_integer():
         return matrix_power(a, int(p), out=out)
-    _needs_symmetric("powm", assume_a)
-    return _of_symmetric("powm", a, (_powers, p), (out,), _NOT_DEFINED)
+    needs_symmetric("powm", assume_a)
+    return of_symmetric("powm", a, (powers, p), (out,), _NOT_DEFINED)
 
 
 @composed_of_others
@@ -428,169 +418,17 @@ def powm_ex(
     >>> smallmm.powm_ex(np.diag([1.0, -1.0]), 1 / 3, assume_a="sym").info
     np.int32(1)
     """
-    _needs_symmetric("powm_ex", assume_a)
-    return _of_symmetric_ex("powm_ex", a, (_powers, _exponent("powm_ex", p)), out)
+    needs_symmetric("powm_ex", assume_a)
+    return of_symmetric_ex("powm_ex", a, (powers, exponent("powm_ex", p)), out)
 
 
 # --- options -------------------------------------------------------------------------------------------
 
 
-def _is_symmetric(op: str, assume_a: Any) -> bool:
-    if not isinstance(assume_a, str) or assume_a not in _SYMMETRIC:
-        raise ValueError(f"{op}: assume_a is {shown(assume_a)}; expected 'gen' or 'sym'")
-    return _SYMMETRIC[assume_a]
-
-
-def _needs_symmetric(op: str, assume_a: Any) -> None:
-    if not _is_symmetric(op, assume_a):
-        name = op.removesuffix("_ex").replace("powm", "fractional_matrix_power")
-        raise NotImplementedError(
-            f"{op}: assume_a is {assume_a!r}; expected 'sym', as only symmetric matrices are taken. Others "
-            f"scipy.linalg.{name} takes, one at a time"
-        )
-
-
-def _exponent(op: str, p: Any) -> float:
-    if not isinstance(p, Real) or isinstance(p, bool) or not isfinite(p):
-        raise ValueError(f"{op}: p is {shown(p)}; expected a finite number")
-    return float(p)
-
-
 # --- symmetric matrices --------------------------------------------------------------------------------
-
-
-def _of_symmetric(op: str, a: Any, function: tuple[Any, ...], outs: tuple[Any, ...], reason: Reason) -> Any:
-    return checked(op, composed(_composition(op, function, True), {"a": a}, outs), reason)
-
-
-def _of_symmetric_ex(op: str, a: Any, function: tuple[Any, ...], out: Any) -> MatrixFunctionExResult:
-    outs = several(op, out, MatrixFunctionExResult)
-    return MatrixFunctionExResult(*composed(_composition(op, function, False), {"a": a}, outs))
-
-
-def _composition(op: str, function: tuple[Any, ...], is_checked: bool) -> Composition:
-    """function: one of eigenvalues, and its options."""
-    dtypes = (None, np.int32)
-    return composition_of(
-        op,
-        "(n,n)->(n,n),()",
-        dtypes,
-        _by_eigenvalues,
-        function,
-        block=MANY_TEMPORARIES,
-        is_checked=is_checked,
-    )
-
-
-def _by_eigenvalues(function: tuple[Any, ...], xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any]:
-    """V diag(f) V^H, symmetric or Hermitian to the bit, and info. The function of eigenvalues gives
-    sqrt(abs(f)), the signs of f or None where all are positive, and where an eigenvalue has no f."""
-    of_values, *options = function
-    w, v, info = eigh_ex(a)
-    roots, signs, undefined = of_values(*options, xp, w, *parameters)
-    if undefined is not None:
-        wrong = count(xp, undefined)
-        info = info + xp.asarray(wrong, dtype=info.dtype)
-        roots = xp.where(wrong[..., None] > 0, constant(xp, np.nan, roots), roots)
-    left = v * roots[..., None, :]
-    right = left if signs is None else left * signs[..., None, :]
-    return _hermitian(xp, batched_matmul(left, adjoint(xp, right))), info
-
-
-def _hermitian(xp: Any, x: Any) -> Any:
-    """The lower triangle, and above it what belongs there: of complex products the terms of an element and
-    of its mirror image are added in other orders. Those of real ones are equal."""
-    if not is_complex(x):
-        return x
-    n = x.shape[-1]
-    lower, diagonal = (constant(xp, places, xp.real(x)) > 0 for places in (np.tri(n), np.eye(n)))
-    x = xp.where(lower, x, adjoint(xp, x))
-    im = xp.imag(x)
-    return joined(xp, xp.real(x), xp.where(diagonal, xp.zeros_like(im), im))
-
-
-def _exponentials(xp: Any, w: Any) -> tuple[Any, Any, Any]:
-    return xp.exp(w / 2), None, None
-
-
-def _roots(xp: Any, w: Any) -> tuple[Any, Any, Any]:
-    w, undefined = _nonnegative(xp, w)
-    return xp.sqrt(xp.sqrt(w)), None, undefined
-
-
-def _logarithms(xp: Any, w: Any) -> tuple[Any, Any, Any]:
-    undefined = w <= 0
-    logs = xp.log(xp.where(undefined, xp.ones_like(w), w))
-    return xp.sqrt(xp.abs(logs)), xp.sign(logs), undefined
-
-
-def _powers(p: float, xp: Any, w: Any) -> tuple[Any, Any, Any]:
-    signs, undefined = None, None
-    if p.is_integer():
-        if p % 2:
-            signs = xp.sign(w)
-        if p < 0:
-            undefined = w == 0
-    elif p > 0:
-        w, undefined = _nonnegative(xp, w)
-    else:
-        undefined = w <= 0
-    return power(xp, xp.abs(w), p / 2), signs, undefined
-
-
-def _nonnegative(xp: Any, w: Any) -> tuple[Any, Any]:
-    """Eigenvalues, those that are negative by rounding as zeros, and where they are more negative."""
-    limit = 10 * w.shape[-1] * float(np.finfo(dtype_name(w)).eps) / 2
-    undefined = w < -limit * extreme(xp, xp.abs(w))[..., None]
-    return xp.where(w < 0, xp.zeros_like(w), w), undefined
-
-
-def _inverses(xp: Any, w: Any, *tolerance: Any) -> tuple[Any, Any, Any]:
-    return (*_reciprocal_roots(xp, w, w.shape[-1], *tolerance), None)
-
-
-def _reciprocal_roots(xp: Any, w: Any, most: int, *tolerance: Any) -> tuple[Any, Any]:
-    """sqrt(abs(1 / w)) and signs, 0 where w counts as zero."""
-    size = xp.abs(w)
-    rtol = real_part(xp, *tolerance) if tolerance else constant(xp, most * np.finfo(dtype_name(w)).eps, w)
-    zero = size <= (extreme(xp, size) * rtol)[..., None]
-    roots = 1 / xp.sqrt(xp.where(zero, xp.ones_like(w), size))
-    return xp.where(zero, xp.zeros_like(w), roots), xp.sign(w)
 
 
 # --- pseudoinverses ------------------------------------------------------------------------------------
 
 
-def _pinv_of_symmetric(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
-    return _by_eigenvalues((_inverses,), xp, a, *tolerance)
-
-
-def _pinv(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
-    u, s, vh, info = svd_ex(a, full_matrices=False)
-    roots, _ = _reciprocal_roots(xp, s, max(a.shape[-2:]), *tolerance)
-    left = adjoint(xp, vh) * roots[..., None, :]
-    return batched_matmul(left, adjoint(xp, u * roots[..., None, :])), info
-
-
 # --- powers --------------------------------------------------------------------------------------------
-
-
-def _power_of_inverse(n: int, xp: Any, a: Any) -> tuple[Any, Any]:
-    """A^-n, and info."""
-    inverse, info = inv_ex(a)
-    return _power(n, xp, inverse), info
-
-
-def _power(n: int, xp: Any, a: Any) -> Any:
-    if n == 0:
-        return constant_of(xp, xp.zeros_like(a) + identity(xp, a.shape[-1], a), a)
-    if n == 3:
-        return batched_matmul(batched_matmul(a, a), a)
-    while not n & 1:
-        a, n = batched_matmul(a, a), n >> 1
-    x = xp.astype(a, a.dtype, copy=True)
-    while n := n >> 1:
-        a = batched_matmul(a, a)
-        if n & 1:
-            x = batched_matmul(x, a)
-    return x

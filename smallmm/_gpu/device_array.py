@@ -10,13 +10,12 @@ from .. import _core
 from .._base.errors import shown
 from .._base.later import later
 from .._base.options import integer
-from .._base.shapes import is_bfloat16
 from .._libraries import library_of, on_device, type_name
 from .._libraries.base import CUDA
 
 CPU = (1, 0)  # DLPack's numbers of the host
 DEFAULT_STREAM = 1  # CU_STREAM_LEGACY, which waits for streams that others make
-_KINDS = "biufc"
+KINDS = "biufc"
 
 
 class DeviceArray:
@@ -170,7 +169,7 @@ class DeviceArray:
     def joined(self, stacks: list[DeviceArray]) -> DeviceArray:
         """A new stack, of the matrices of stacks on the same device, which lie alike."""
         matrix = stacks[0][0]
-        low, size = _reach(matrix)
+        low, size = reach_of(matrix)
         count = sum(map(len, stacks))
         memory = _core.cuda_memory(self.device, count * size)
         place = memory.address
@@ -191,7 +190,7 @@ class DeviceArray:
             )
             if ahead == 0:
                 return np.lib.stride_tricks.as_strided(self._kept, self.shape, self.strides)
-        return _read(self)
+        return read(self)
 
     def swapaxes(self, first: int, second: int) -> DeviceArray:
         outline = _outline(self)
@@ -217,13 +216,13 @@ class DeviceArray:
 
 def _copied_on_device(x: DeviceArray) -> DeviceArray:
     """Another with all bytes between the first element and the last."""
-    low, size = _reach(x)
+    low, size = reach_of(x)
     memory = _core.cuda_memory(x.device, size)
     _core.cuda_copy(x.device, memory.address, x._address + low, size, DEFAULT_STREAM)
     return DeviceArray(memory, memory.address - low, x.device, x.dtype, x.shape, x.strides)
 
 
-def _reach(x: DeviceArray) -> tuple[int, int]:
+def reach_of(x: DeviceArray) -> tuple[int, int]:
     """The offset of the first byte from the first element, which may be negative, and the bytes to the
     last."""
     if not x.size:
@@ -275,155 +274,11 @@ def empty_on(
     return DeviceArray(memory, memory.address, device, dtype, shape, strides)
 
 
-def empty_pinned(shape: int | tuple[int, ...], dtype: Any = np.float64, *, device: int = 0) -> np.ndarray:
-    """An array of NumPy in page-locked memory, which devices read and write without the CPU's help.
-
-    Parameters
-    ----------
-    shape : int or tuple of int
-        Of the array. Its elements are not set.
-    dtype : dtype
-        A number type.
-    device : int
-        The device whose driver allocates it; all devices may use it.
-
-    Raises
-    ------
-    CudaUnavailableError
-        There is no driver or no such device.
-    MemoryError
-        There is no memory that can be page-locked.
-    TypeError, ValueError
-        The dtype is no number type, or a size is negative.
-
-    Notes
-    -----
-    Page-locking takes about as long as writing the memory. It is released with the last view of the array.
-    """
-    device = integer("empty_pinned", "device", device)
-    kind = _number_type("empty_pinned", dtype)
-    try:
-        sizes = tuple(int(n) for n in (shape if isinstance(shape, tuple | list) else (shape,)))
-    except (TypeError, ValueError):
-        raise TypeError(f"empty_pinned: shape is {shown(shape)}; expected integers") from None
-    if any(n < 0 for n in sizes):
-        raise ValueError(f"empty_pinned: shape is {shown(shape)}; expected no negative size")
-    size = int(np.prod(sizes, dtype=object)) * kind.itemsize
-    if size >= 1 << 62:
-        raise MemoryError(f"empty_pinned: no memory for {size} bytes")
-    memory: Any = _core.cuda_pinned(device, size)
-    return np.ndarray(sizes, kind, memory)
-
-
-def pin(a: Any, *, device: int = 0) -> np.ndarray:
-    """Page-lock the memory of an array where it is.
-
-    Parameters
-    ----------
-    a : array
-        Of NumPy, or of another library on the host.
-    device : int
-        The device whose driver does it; all devices may use the memory.
-
-    Returns
-    -------
-    numpy.ndarray
-        A view of `a`. The memory is page-locked until the last view of this one is gone.
-
-    Raises
-    ------
-    CudaUnavailableError
-        There is no driver or no such device.
-    TypeError
-        This is no array on the host.
-    RuntimeError
-        The driver refuses, because a part of the memory is page-locked already, say.
-
-    Notes
-    -----
-    All pages between the first and the last element are page-locked. It takes time in proportion, so it pays
-    for arrays that are moved several times.
-    """
-    device = integer("pin", "device", device)
-    x = _host_array("pin", "a", a)
-    low, high = np.lib.array_utils.byte_bounds(x) if x.size else (0, 0)
-    if high == low:
-        return x.view()
-    memory: Any = _core.cuda_register(device, low, high - low, (a, x))
-    pinned = np.ndarray(x.shape, x.dtype, memory, address_of(x) - low, x.strides)
-    pinned.flags.writeable = x.flags.writeable
-    return pinned
-
-
-def to_device(a: Any, *, device: int = 0, mapped: bool | None = None) -> DeviceArray:
-    """A copy of an array of the host on a device.
-
-    Parameters
-    ----------
-    a : array_like
-        Numbers.
-    device : int
-        The device.
-    mapped : bool, optional
-        True: no copy but a view, by which the device reads and writes `a` itself, which must be page-locked
-        (`empty_pinned`, `pin`). None: so where the device has no memory of its own and `a` is page-locked.
-
-    Returns
-    -------
-    DeviceArray
-
-    Raises
-    ------
-    CudaUnavailableError
-        There is no driver or no such device.
-    MemoryError
-        The device has not enough memory.
-    TypeError, ValueError
-        These are no numbers, or are on a device already; `mapped` is True and `a` is not page-locked.
-    """
-    device = integer("to_device", "device", device)
-    x = _host_array("to_device", "a", np.asarray(a) if isinstance(a, list | tuple | float | int) else a)
-    _number_type("to_device", x.dtype)
-    if mapped or (mapped is None and _core.cuda_integrated(device)):
-        low, high = np.lib.array_utils.byte_bounds(x) if x.size else (0, 0)
-        if _core.cuda_is_pinned(device, low, high - low):
-            address = _core.cuda_mapped(device, low) + address_of(x) - low
-            return DeviceArray(x, address, device, x.dtype, x.shape, x.strides)
-        if mapped:
-            raise ValueError("to_device: a is not page-locked; expected an array of empty_pinned or pin")
-    order = memory_order(x)
-    result = empty_on(device, x.shape, x.dtype, order)
-    copy(x, result)
-    return result
-
-
-def to_host(x: Any) -> np.ndarray:
-    """An array of NumPy with what an array on a device has, once work on it is done.
-
-    Parameters
-    ----------
-    x : DeviceArray, or array of another library on a device
-
-    Returns
-    -------
-    numpy.ndarray
-        A copy; of what `to_device` mapped, that array itself.
-
-    Raises
-    ------
-    TypeError
-        This is no array on a device.
-    """
-    if not on_device(x):
-        raise TypeError(f"to_host: x is {shown(x)}; expected an array on a device")
-    return library_of(x).to_host(x)
-
-
-def _read(x: DeviceArray) -> np.ndarray:
+def read(x: DeviceArray) -> np.ndarray:
     """All bytes between the first element and the last, seen with the array's strides."""
     if not x.size:
         return np.empty(x.shape, x.dtype)
-    low, size = _reach(x)
+    low, size = reach_of(x)
     whole = np.empty(size, np.uint8)
     _core.cuda_copy(x.device, address_of(whole), x._address + low, size, DEFAULT_STREAM)
     _core.cuda_wait(x.device, DEFAULT_STREAM)
@@ -454,7 +309,7 @@ def copy(src: Any, dst: Any, stream: int | None = None) -> None:
     if not ours:
         raise TypeError(f"copy: src is {shown(src)} and dst {shown(dst)}; expected a DeviceArray")
     both = [
-        x if isinstance(x, DeviceArray) else _host_array("copy", name, x)
+        x if isinstance(x, DeviceArray) else host_array("copy", name, x)
         for name, x in (("src", src), ("dst", dst))
     ]
     origin, target = both
@@ -492,14 +347,7 @@ def _in_order(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
     return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
 
 
-def _host_array(op: str, name: str, x: Any) -> np.ndarray:
+def host_array(op: str, name: str, x: Any) -> np.ndarray:
     if on_device(x) or not (hasattr(x, "__array_interface__") or hasattr(x, "__dlpack__")):
         raise TypeError(f"{op}: {name} is a {type_name(x)}; expected an array on the host")
     return library_of(x).as_numpy(op, name, x)
-
-
-def _number_type(op: str, dtype: Any) -> np.dtype:
-    kind = np.dtype(dtype)
-    if (kind.kind not in _KINDS and not is_bfloat16(kind)) or not kind.isnative:
-        raise TypeError(f"{op}: dtype is {kind}; expected a number type of this machine")
-    return kind

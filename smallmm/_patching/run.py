@@ -9,7 +9,8 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from .patch import LIBRARIES, patch_numpy, patch_report, patch_torch, when_imported
+from .patch import LIBRARIES, patch_numpy, patch_report, patch_torch
+from .when_imported import when_imported
 
 RUN = """\
 Run a script or a module whose NumPy and PyTorch compute stacks of small matrices by smallmm, and which is

@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import _core
 from .._base.shapes import absent_dimensions, broadcast_shapes, core_dimensions, is_bfloat16
-from .record import COMPLEX, FLOATS, INT32, NUMBERS, Record, Step, Value, View, real_of
+from .dtypes import COMPLEX, FLOATS, INT32, NUMBERS, real_of
+from .record import Record, Step, Value, View
 
 INPUT, OUTPUT, CONSTANT, TEMPORARY = range(4)
 CALL, MAP, CONVERT, UNLESS = range(4)

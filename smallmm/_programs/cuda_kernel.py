@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .._base.shapes import arithmetic
 from .compile import CONSTANT, TEMPORARY, Description
 from .cuda_steps import VECTOR, WARP, NotFused, Step, Steps, Value, c_type, index_of, merged, values_of
-from .record import COMPLEX
+from .dtypes import COMPLEX
 
 LANES = (1, 2, 4, 8, 16, 32)
 

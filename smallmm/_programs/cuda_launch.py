@@ -12,7 +12,8 @@ from .. import _core
 from .._gpu.device import _same_device
 from .compile import compiled, dense_strides
 from .cuda_kernel import Kernel, Layout, kernel_of
-from .record import COMPLEX, Record
+from .dtypes import COMPLEX
+from .record import Record
 
 _MOST_LAYOUTS = 64
 _MOST_ARGUMENTS = 4096  # bytes

@@ -10,7 +10,7 @@ import numpy as np
 from .. import _core
 from .._base.shapes import is_bfloat16
 from .compile import CALL, CONSTANT, CONVERT, MAP, TEMPORARY, UNLESS, Description
-from .record import BOOL, COMPLEX, FLOATS, INT32, INTEGERS, real_of
+from .dtypes import BOOL, COMPLEX, FLOATS, INT32, INTEGERS, real_of
 
 WARP = 32
 VECTOR = 16  # bytes of the widest access

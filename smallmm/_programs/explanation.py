@@ -1,6 +1,14 @@
 """What `explain` says of a fused function."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .plan import Plan
+    from .record import Record
 
 
 class FusedStep(NamedTuple):
@@ -48,3 +56,53 @@ class FusedExplanation(NamedTuple):
             f"{self.saved:.4g} bytes more"
         )
         return "\n".join(lines)
+
+
+def explanation_of(
+    name: str,
+    plan: Plan,
+    operands: list[Any],
+    items: list[tuple[int, ...]],
+    matrices: int,
+    fused: bool,
+    why: str,
+    details: dict[str, Any],
+) -> FusedExplanation:
+    """items: the shape of a matrix of each operand; details: what the program says of itself."""
+    names = iter(details["kernels"])
+    kernels = {}
+    for step in plan.steps:
+        own = [next(names, None) for _ in (step.operands if step.kind == "join" else (step,))]
+        kernels[step] = own[0]
+    steps = tuple(
+        FusedStep(
+            step.label,
+            (*(_shape_of(x, plan.record) for x in step.operands), step.results[0].shape),
+            kernels.get(step),
+        )
+        for step in plan.steps
+    )
+    moved = sum(
+        int(np.prod(shape)) * x.dtype.itemsize * (matrices if x.ndim > len(shape) else 1)
+        for x, shape in zip(operands, items, strict=True)
+    )
+    moved += sum(x.size * x.dtype.itemsize * matrices for x in plan.results)
+    return FusedExplanation(
+        name,
+        steps,
+        fused,
+        why,
+        matrices,
+        int(details["tile"]),
+        int(details["temporaries"]),
+        details["flops"] * matrices,
+        float(moved),
+        details["saved"] * matrices,
+        details.get("lanes", 0),
+        details.get("shared", 0),
+        details.get("block", 0),
+    )
+
+
+def _shape_of(view: Any, record: Record) -> tuple[int, ...]:
+    return record.symbol(view.value, None, view.operations).shape

@@ -12,7 +12,7 @@ from .._base.shapes import NUMBERS, broadcast_shapes, dtype_of
 from .._calls.arrays import as_numpy, without_labels
 from .._libraries.dask import is_lazy
 from .._libraries.dlpack import refuse_without_ml_dtypes
-from .record import BOOL, TAKEN, is_taken, together, with_python
+from .dtypes import BOOL, TAKEN, is_taken, together, with_python
 
 
 class FunctionOfStacks:

@@ -9,7 +9,8 @@ from .. import _core
 from .._base.shapes import absent_dimensions, broadcast_shapes, core_dimensions
 from .._calls.arrays import call
 from .compose import joined, power_of_two
-from .record import BOOL, COMPLEX, Record, Step, Value, View, basic_index, elementwise
+from .dtypes import BOOL, COMPLEX
+from .record import Record, Step, Value, View, basic_index, elementwise
 
 Stack = tuple[Any, int]  # an array, and how many of its first dimensions are batch dimensions
 

@@ -12,7 +12,8 @@ import numpy as np
 from .arrays import is_dense
 from .compile import NotCompiled, address_of, compiled, dense_strides, program_of, without_memory
 from .compose import CHUNK
-from .record import COMPLEX, Record, Step, Value, View
+from .dtypes import COMPLEX
+from .record import Record, Step, Value, View
 
 LEAST = 1 << 14  # elements of a vector that is divided
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from .._base.composition import Composition
+from .._base.errors import LinAlgError
 from .._base.shapes import PRODUCTS, dtype_of
-from .arrays import core_strides, is_dense
+from .arrays import any_failed, core_strides, is_dense, on_host
 from .compile import (
     NotCompiled,
     compiled,
@@ -20,8 +21,9 @@ from .compile import (
 )
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
+from .dtypes import COMPLEX, real_of
 from .long_sums import LongProgram
-from .record import COMPLEX, Record, real_of
+from .record import Record
 from .symbols import Symbol, record_of
 
 _NO_KERNEL = "a step has no kernel"
@@ -57,6 +59,49 @@ class Plan:
         self.why_not_on_device = ""
         self.backward: Any = None  # the backward pass, once it is wanted
         self._on_device: DeviceProgram | None = None
+
+    def targets(self, operands: list[Any], outs: Any, batch: tuple[int, ...]) -> tuple[Any, ...]:
+        """Outputs to be written at once: arrays as the program makes them, which overlap nothing."""
+        if outs is None or any(x is None for x in outs):
+            return ()
+        for i, (out, x) in enumerate(zip(outs, self.results, strict=True)):
+            others = [*operands, *outs[:i]]
+            if not (
+                type(out) is np.ndarray
+                and out.dtype == x.dtype
+                and out.shape == batch + x.shape
+                and out.flags.c_contiguous
+                and out.flags.aligned
+                and not any(np.may_share_memory(out, other) for other in others)
+            ):
+                return ()
+        return (*outs, np.empty((*batch, sum(self.columns)), np.int32)) if self.columns else tuple(outs)
+
+    def checked(self, name: str, results: list[Any], info: Any) -> Any:
+        answer = self.make(results)
+        if info is None or not any_failed(name, info):
+            return answer
+        info = on_host(name, info)
+        first = 0
+        for step, columns in zip(self.fallible, self.columns, strict=True):
+            own = info[..., first : first + columns]
+            first += columns
+            bad = np.any(own != 0, axis=-1)
+            count = np.count_nonzero(bad)
+            if not count:
+                continue
+            where = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(bad)))[: bad.ndim]
+            code = int(own[(*where, slice(None))][own[(*where, slice(None))] != 0][0])
+            at = f", the first at index {where}" if where else ""
+            number = self.steps.index(step)
+            raise LinAlgError(
+                f"{name}: step {number}, {step.label}, fails for {count} of {bad.size} matrices{at}: "
+                f"info is {code}, as {step.label} says; see .info, with a column for each step that can "
+                "fail, and .result",
+                info,
+                answer,
+            )
+        return answer
 
     def on_device(self) -> DeviceProgram | None:
         """The program for arrays of a device; None if there is none."""

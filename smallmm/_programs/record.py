@@ -5,7 +5,7 @@ A step is data: what it computes, its operands and its results. `compile` turns 
 the C core, `interpreter` runs it as separate calls on arrays of any library.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,57 +17,21 @@ from .. import _core
 from .._base.errors import explain_failure, wrong_dtype
 from .._base.shapes import PRODUCTS, arithmetic, broadcast_shapes
 from .complex_steps import FUNCTIONS
-
-FLOATS = (np.dtype("f4"), np.dtype("f8"))
-COMPLEX = (np.dtype("c8"), np.dtype("c16"))
-NUMBERS = {
-    **dict(zip(FLOATS, ("f32", "f64"), strict=True)),
-    **dict(zip(COMPLEX, ("c64", "c128"), strict=True)),
-}
-INTEGERS = tuple(map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")))
-INT32, BOOL = np.dtype("i4"), np.dtype("?")
-TAKEN = "float16, bfloat16, float32, float64, complex64, complex128, integers or bool"
-_PYTHONS = (bool, int, float, complex)  # numbers that have no dtype of their own
-
-
-def is_half(dtype: np.dtype) -> bool:
-    """Whether numbers of this dtype are only stored, and computed in float32."""
-    return arithmetic(dtype) != dtype
-
-
-def is_number(dtype: np.dtype) -> bool:
-    return dtype in NUMBERS or is_half(dtype)
-
-
-def is_taken(dtype: np.dtype) -> bool:
-    return dtype in INTEGERS or dtype == BOOL or is_number(dtype)
-
-
-def together(name: str, dtypes: Iterable[np.dtype]) -> np.dtype:
-    """The dtype of numbers of these, as NumPy has it; but integers are computed in float64."""
-    given = list(dict.fromkeys(dtypes))
-    try:
-        common = np.result_type(*given)
-    except TypeError:
-        raise TypeError(
-            f"{name}: dtypes {' and '.join(map(str, given))} have none in common; convert one of them"
-        ) from None
-    return common if is_number(common) else FLOATS[1]
-
-
-def with_python(dtype: np.dtype, kind: type) -> np.dtype:
-    """The dtype of numbers of this one with a number of Python, of that kind."""
-    return complex_of(dtype) if kind is complex else dtype
-
-
-def real_of(dtype: np.dtype) -> np.dtype:
-    """That of the parts of complex numbers; of real numbers their own."""
-    return FLOATS[COMPLEX.index(dtype)] if dtype in COMPLEX else dtype
-
-
-def complex_of(dtype: np.dtype) -> np.dtype:
-    """That of complex numbers with parts of this dtype, computed."""
-    return COMPLEX[FLOATS.index(arithmetic(dtype))] if arithmetic(dtype) in FLOATS else dtype
+from .dtypes import (
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INT32,
+    NUMBERS,
+    PYTHONS,
+    TAKEN,
+    complex_of,
+    is_half,
+    is_taken,
+    real_of,
+    together,
+    with_python,
+)
 
 
 @dataclass(eq=False)
@@ -206,7 +170,7 @@ class Record:
             return x
         if record is not None:
             raise TypeError(f"{self.name}: a value of another call of a fused function is used")
-        if type(x) in _PYTHONS:
+        if type(x) in PYTHONS:
             return self.constant(x, BOOL if type(x) is bool else with_python(dtype or self.dtype, type(x)))
         return self.constant(x)
 
@@ -223,7 +187,7 @@ class Record:
 
     def map(self, name: str, *operands: Any, truth: bool = False) -> Any:
         """An element-wise function of the core; truth: the result is true or false."""
-        strong = [x for x in operands if type(x) not in _PYTHONS]
+        strong = [x for x in operands if type(x) not in PYTHONS]
         dtype = self.common(strong)
         if len(strong) < len(operands) and not truth and all(_is_truth(x) for x in strong):
             dtype = FLOATS[1]

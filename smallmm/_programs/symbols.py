@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._functions.products import matmul
-from .record import COMPLEX, FLOATS, INT32, NUMBERS, Record, View, is_half
-from .symbol_functions import ELEMENTWISE, METHODS, SHAPES, axis_of, function_named, truth_as_number
+from .dtypes import COMPLEX, FLOATS, INT32, NUMBERS, is_half
+from .record import Record, View
+from .symbol_elementwise import truth_as_number
+from .symbol_functions import ELEMENTWISE, METHODS, SHAPES, function_named
+from .symbol_shapes import axis_of
 
 
 def record_of(name: str, dtype: np.dtype) -> Record:

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import smallmm
 
-from .bench import measure
+from .timing import measure
 
 SIZE = 5  # pixels across a neighbourhood
 

@@ -25,9 +25,9 @@ from .._base.options import flag, integer
 from .._gpu import tuned
 from .._libraries import library_of, on_device
 from ..cuda import cache_directory
-from .bench import seconds_left
 from .candidates import KERNELS, Row, candidates
 from .progress import tqdm
+from .timing import seconds_left
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._base.catalog import public
 from .._base.errors import is_taken, shown
 from .._base.shapes import Dimensions, core_dimensions, dtype_of, operand_dtypes
-from .._calls.calls import conjugated, run
 from .._libraries import on_device
+from .calls import conjugated, run
 
 
 class _OnHost:
@@ -144,9 +145,7 @@ class Group:
         return self._with([conjugated(x) for x in self._stacks], self._classes)
 
     def __matmul__(self, other: Any) -> Any:
-        from .products import matmul
-
-        return matmul(self, other)  # type: ignore[arg-type]  # ArrayLike is NumPy's
+        return public("matmul")(self, other)
 
     def _with(self, stacks: list[Any], classes: _Classes) -> "Group":
         group = object.__new__(Group)

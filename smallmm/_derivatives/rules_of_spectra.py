@@ -1,0 +1,136 @@
+"""The rules of eigenvalues, singular values and pseudoinverses, and products that all rules
+use."""
+
+from typing import Any
+
+from .._base.composition import adjoint, conjugate, identity
+from .._base.shapes import is_complex
+from .._functions.products import matmul
+from .._functions.spectra import eig_ex, eigh_ex
+from .._functions.svd import svd_ex
+from .._functions.systems import solve_ex
+from .._libraries.recording import Arrays, Rule
+
+
+def times(*factors: Any) -> Any:
+    """The product of matrices, from the left."""
+    product, *others = factors
+    for x in others:
+        product = matmul(product, x)
+    return product
+
+
+def scaled(x: Any, s: Any) -> Any:
+    """The columns of x times the elements of s."""
+    return x * s[..., None, :]
+
+
+def half(xp: Any, x: Any) -> Any:
+    """The lower triangle of x, with half of its diagonal."""
+    return xp.tril(x) * (1 - identity(xp, x.shape[-1], x) / 2)
+
+
+def _skew(xp: Any, x: Any) -> Any:
+    return x - adjoint(xp, x)
+
+
+def hermitian(xp: Any, x: Any) -> Any:
+    return (x + adjoint(xp, x)) / 2
+
+
+def _inverse_gaps(xp: Any, w: Any) -> Any:
+    """1 / (w_j - w_i), and 0 on the diagonal. Infinite between equal ones: no derivative."""
+    one = identity(xp, w.shape[-1], w)
+    return (1 - one) / (w[..., None, :] - w[..., :, None] + one)
+
+
+def _of_eigenvalues(xp: Any, v: Any, gw: Any) -> Any:
+    return matmul(scaled(v, gw), adjoint(xp, v))
+
+
+def _of_eigenvectors(xp: Any, w: Any, v: Any, gw: Any, gv: Any) -> Any:
+    """Complex vectors count up to their phases, on which no loss may depend."""
+    h = adjoint(xp, v)
+    inner = _inverse_gaps(xp, w) * matmul(h, gv) + scaled(identity(xp, w.shape[-1], w), gw)
+    return hermitian(xp, times(v, inner, h))
+
+
+def eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    w, v, *_ = results
+    gw, gv = grads[:2]
+    if gv is None:
+        return (_of_eigenvalues(xp, v, gw),)
+    return (_of_eigenvectors(xp, w, v, xp.zeros_like(w) if gw is None else gw, gv),)
+
+
+def eigvalsh(upper: bool) -> Rule:
+    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+        v = eigh_ex(operands[0], UPLO="U" if upper else "L").eigenvectors
+        return (_of_eigenvalues(xp, v, grads[0]),)
+
+    return rule
+
+
+def _of_similar(xp: Any, v: Any, inner: Any) -> Any:
+    """V^-H X V^H"""
+    h = adjoint(xp, v)
+    return solve_ex(h, matmul(inner, h)).x
+
+
+def eig(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Vectors have norm 1, and count up to their phases, on which no loss may depend."""
+    w, v, *_ = results
+    gw, gv = grads[:2]
+    one = identity(xp, w.shape[-1], w)
+    inner = 0
+    if gv is not None:
+        h = adjoint(xp, v)
+        along = matmul(h, gv)
+        inner = along - scaled(matmul(h, v), xp.sum(xp.real(one * along), axis=-2))
+        inner = (1 - one) * inner / conjugate(xp, w[..., None, :] - w[..., :, None] + one)
+    if gw is not None:
+        inner = inner + scaled(one, gw)
+    return (_of_similar(xp, v, inner),)
+
+
+def eigvals(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    v = eig_ex(operands[0]).eigenvectors
+    return (_of_similar(xp, v, scaled(identity(xp, v.shape[-1], v), grads[0])),)
+
+
+def svd(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Complex vectors count up to a phase of each pair, on which no loss may depend."""
+    u, s, vh, *_ = results
+    gu, gs, gvh = grads[:3]
+    m, n, k = u.shape[-2], vh.shape[-1], s.shape[-1]
+    inner, outside = 0, 0
+    if gs is not None:
+        inner = scaled(identity(xp, k, s), gs)
+    if gu is not None or gvh is not None:
+        gaps = _inverse_gaps(xp, s * s)
+    if gu is not None:
+        own = matmul(adjoint(xp, u), gu)
+        inner = inner + scaled(gaps * _skew(xp, own), s)
+        if is_complex(own):
+            inner = inner + identity(xp, k, s) * _skew(xp, own) / (2 * s[..., None, :])
+        if m > k:
+            outside = times(scaled(gu - matmul(u, own), 1 / s), vh)
+    if gvh is not None:
+        own = matmul(vh, adjoint(xp, gvh))
+        inner = inner + s[..., :, None] * (gaps * _skew(xp, own))
+        if n > k:
+            outside = outside + matmul(scaled(u, 1 / s), gvh - matmul(adjoint(xp, own), vh))
+    return (times(u, inner, vh) + outside,)
+
+
+def svdvals(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    u, _, vh, _ = svd_ex(operands[0], full_matrices=False)
+    return (matmul(scaled(u, grads[0]), vh),)
+
+
+def pinv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    """Where the rank does not change."""
+    a, p, g = operands[0], results[0], grads[0]
+    h, g_h = adjoint(xp, p), adjoint(xp, g)
+    left, right = matmul(g_h, matmul(p, h)), matmul(matmul(h, p), g_h)
+    return (-times(h, g, h) + left - times(a, p, left) + right - times(right, p, a),)

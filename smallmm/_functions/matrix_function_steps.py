@@ -1,0 +1,190 @@
+"""Functions of matrices in terms of a library's namespace, and what their options mean."""
+
+from math import isfinite
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._base.composition import (
+    MANY_TEMPORARIES,
+    Composition,
+    adjoint,
+    composition_of,
+    constant,
+    identity,
+    real_part,
+)
+from .._base.errors import Reason, shown
+from .._base.shapes import is_complex
+from .._calls.calls import checked, several
+from .._programs.compose import composed, constant_of, count, dtype_name, extreme, joined
+from .._programs.record import power
+from .products import batched_matmul
+from .spectra import eigh_ex
+from .svd import svd_ex
+from .systems import inv_ex
+
+SYMMETRIC = {
+    **dict.fromkeys(("gen", "general"), False),
+    **dict.fromkeys(("sym", "symmetric", "her", "hermitian", "pos", "positive definite"), True),
+}
+
+
+class MatrixFunctionExResult(NamedTuple):
+    """The function of each matrix, and info: 0, or how many eigenvalues have none or did not converge."""
+
+    x: Any
+    info: Any
+
+
+def is_symmetric(op: str, assume_a: Any) -> bool:
+    if not isinstance(assume_a, str) or assume_a not in SYMMETRIC:
+        raise ValueError(f"{op}: assume_a is {shown(assume_a)}; expected 'gen' or 'sym'")
+    return SYMMETRIC[assume_a]
+
+
+def needs_symmetric(op: str, assume_a: Any) -> None:
+    if not is_symmetric(op, assume_a):
+        name = op.removesuffix("_ex").replace("powm", "fractional_matrix_power")
+        raise NotImplementedError(
+            f"{op}: assume_a is {assume_a!r}; expected 'sym', as only symmetric matrices are taken. Others "
+            f"scipy.linalg.{name} takes, one at a time"
+        )
+
+
+def exponent(op: str, p: Any) -> float:
+    if not isinstance(p, Real) or isinstance(p, bool) or not isfinite(p):
+        raise ValueError(f"{op}: p is {shown(p)}; expected a finite number")
+    return float(p)
+
+
+def of_symmetric(op: str, a: Any, function: tuple[Any, ...], outs: tuple[Any, ...], reason: Reason) -> Any:
+    return checked(op, composed(_composition(op, function, True), {"a": a}, outs), reason)
+
+
+def of_symmetric_ex(op: str, a: Any, function: tuple[Any, ...], out: Any) -> MatrixFunctionExResult:
+    outs = several(op, out, MatrixFunctionExResult)
+    return MatrixFunctionExResult(*composed(_composition(op, function, False), {"a": a}, outs))
+
+
+def _composition(op: str, function: tuple[Any, ...], is_checked: bool) -> Composition:
+    """function: one of eigenvalues, and its options."""
+    dtypes = (None, np.int32)
+    return composition_of(
+        op,
+        "(n,n)->(n,n),()",
+        dtypes,
+        _by_eigenvalues,
+        function,
+        block=MANY_TEMPORARIES,
+        is_checked=is_checked,
+    )
+
+
+def _by_eigenvalues(function: tuple[Any, ...], xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any]:
+    """V diag(f) V^H, symmetric or Hermitian to the bit, and info. The function of eigenvalues gives
+    sqrt(abs(f)), the signs of f or None where all are positive, and where an eigenvalue has no f."""
+    of_values, *options = function
+    w, v, info = eigh_ex(a)
+    roots, signs, undefined = of_values(*options, xp, w, *parameters)
+    if undefined is not None:
+        wrong = count(xp, undefined)
+        info = info + xp.asarray(wrong, dtype=info.dtype)
+        roots = xp.where(wrong[..., None] > 0, constant(xp, np.nan, roots), roots)
+    left = v * roots[..., None, :]
+    right = left if signs is None else left * signs[..., None, :]
+    return _hermitian(xp, batched_matmul(left, adjoint(xp, right))), info
+
+
+def _hermitian(xp: Any, x: Any) -> Any:
+    """The lower triangle, and above it what belongs there: of complex products the terms of an element and
+    of its mirror image are added in other orders. Those of real ones are equal."""
+    if not is_complex(x):
+        return x
+    n = x.shape[-1]
+    lower, diagonal = (constant(xp, places, xp.real(x)) > 0 for places in (np.tri(n), np.eye(n)))
+    x = xp.where(lower, x, adjoint(xp, x))
+    im = xp.imag(x)
+    return joined(xp, xp.real(x), xp.where(diagonal, xp.zeros_like(im), im))
+
+
+def exponentials(xp: Any, w: Any) -> tuple[Any, Any, Any]:
+    return xp.exp(w / 2), None, None
+
+
+def roots_of(xp: Any, w: Any) -> tuple[Any, Any, Any]:
+    w, undefined = _nonnegative(xp, w)
+    return xp.sqrt(xp.sqrt(w)), None, undefined
+
+
+def logarithms(xp: Any, w: Any) -> tuple[Any, Any, Any]:
+    undefined = w <= 0
+    logs = xp.log(xp.where(undefined, xp.ones_like(w), w))
+    return xp.sqrt(xp.abs(logs)), xp.sign(logs), undefined
+
+
+def powers(p: float, xp: Any, w: Any) -> tuple[Any, Any, Any]:
+    signs, undefined = None, None
+    if p.is_integer():
+        if p % 2:
+            signs = xp.sign(w)
+        if p < 0:
+            undefined = w == 0
+    elif p > 0:
+        w, undefined = _nonnegative(xp, w)
+    else:
+        undefined = w <= 0
+    return power(xp, xp.abs(w), p / 2), signs, undefined
+
+
+def _nonnegative(xp: Any, w: Any) -> tuple[Any, Any]:
+    """Eigenvalues, those that are negative by rounding as zeros, and where they are more negative."""
+    limit = 10 * w.shape[-1] * float(np.finfo(dtype_name(w)).eps) / 2
+    undefined = w < -limit * extreme(xp, xp.abs(w))[..., None]
+    return xp.where(w < 0, xp.zeros_like(w), w), undefined
+
+
+def _inverses(xp: Any, w: Any, *tolerance: Any) -> tuple[Any, Any, Any]:
+    return (*_reciprocal_roots(xp, w, w.shape[-1], *tolerance), None)
+
+
+def _reciprocal_roots(xp: Any, w: Any, most: int, *tolerance: Any) -> tuple[Any, Any]:
+    """sqrt(abs(1 / w)) and signs, 0 where w counts as zero."""
+    size = xp.abs(w)
+    rtol = real_part(xp, *tolerance) if tolerance else constant(xp, most * np.finfo(dtype_name(w)).eps, w)
+    zero = size <= (extreme(xp, size) * rtol)[..., None]
+    roots = 1 / xp.sqrt(xp.where(zero, xp.ones_like(w), size))
+    return xp.where(zero, xp.zeros_like(w), roots), xp.sign(w)
+
+
+def pinv_of_symmetric(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
+    return _by_eigenvalues((_inverses,), xp, a, *tolerance)
+
+
+def pinv_of(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
+    u, s, vh, info = svd_ex(a, full_matrices=False)
+    roots, _ = _reciprocal_roots(xp, s, max(a.shape[-2:]), *tolerance)
+    left = adjoint(xp, vh) * roots[..., None, :]
+    return batched_matmul(left, adjoint(xp, u * roots[..., None, :])), info
+
+
+def power_of_inverse(n: int, xp: Any, a: Any) -> tuple[Any, Any]:
+    """A^-n, and info."""
+    inverse, info = inv_ex(a)
+    return power_of(n, xp, inverse), info
+
+
+def power_of(n: int, xp: Any, a: Any) -> Any:
+    if n == 0:
+        return constant_of(xp, xp.zeros_like(a) + identity(xp, a.shape[-1], a), a)
+    if n == 3:
+        return batched_matmul(batched_matmul(a, a), a)
+    while not n & 1:
+        a, n = batched_matmul(a, a), n >> 1
+    x = xp.astype(a, a.dtype, copy=True)
+    while n := n >> 1:
+        a = batched_matmul(a, a)
+        if n & 1:
+            x = batched_matmul(x, a)
+    return x

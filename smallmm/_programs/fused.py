@@ -1,0 +1,446 @@
+"""Fused functions: calls of a function that was recorded as one program."""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _core
+from .._base.composition import INFO_APART, NO_INFO, is_met_on_device
+from .._base.errors import shown
+from .._base.hooks import current
+from .._base.later import later
+from .._base.options import is_hashable
+from .._base.shapes import NUMBERS, dtype_of
+from .._base.torch_compile import call_in_graph, object_in_graph
+from .._calls.arrays import as_numpy
+from .._libraries import library_of, on_device, type_name
+from .._libraries.dask import is_lazy, lazily
+from .arrays import as_library, copy_to, core_strides, is_dense, laid_out_like, refuse_out, wants_gradient
+from .compose import Met, namespace_of
+from .cuda_launch import DeviceProgram
+from .cuda_steps import NotFused
+from .dtypes import FLOATS, TAKEN, is_number, is_taken, real_of, together
+from .explanation import explanation_of
+from .function_of_stacks import FunctionOfStacks, words
+from .interpreter import run_unfused
+from .plan import MOST_RECORDS, Plan, structure, the_one
+from .symbols import Symbol, record_of
+
+if TYPE_CHECKING:
+    from .._offload.api import Settings
+
+# What `_core.Prepared` takes as it is, beside arrays with DLPack's exchange API
+PREPARED = frozenset((np.ndarray, *NUMBERS, *np.sctypeDict.values()))
+
+
+_NO_RULES = "a derivative is wanted, and not all steps have one in one pass"
+
+
+_TOO_LARGE = "a matrix is larger than the kernels take"
+
+
+class Fused(FunctionOfStacks):
+    """A function of stacks of matrices that `fuse` made. Call it with whole stacks."""
+
+    def __init__(self, function: Callable[..., Any], signature: str | None) -> None:
+        functools.update_wrapper(self, function)
+        super().__init__(function, signature)
+        self._in_graph = object_in_graph(self)
+        self._plans: dict[Any, Plan] = {}
+        self._forget_calls()
+        self._met = Met()  # (plan, program, batch) of arrays of a device
+
+    def _forget_calls(self) -> None:
+        self._prepared, self._prepared_parts = _core.Prepared(), _core.Prepared()
+        for plan in self._plans.values():
+            plan.prepared.clear()
+
+    def prepared(self, *arrays: Any) -> Any:
+        """The result if such a call was met before, else NotImplemented."""
+        return self._prepared(*arrays)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By its name where it is a module's, as functions are pickled; else by what it is made of."""
+        name: str = self.__dict__.get("__qualname__", "")
+        home = sys.modules.get(self.__dict__.get("__module__", ""))
+        return name if getattr(home, name, None) is self else (Fused, (self.function, self.signature))
+
+    def __repr__(self) -> str:
+        return f"<fused function {self._name}{inspect.signature(self.function)}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
+        answer = self._prepared(*arrays, out=out, **options)
+        if answer is not NotImplemented:
+            return answer
+        if any(isinstance(x, Symbol) for x in arrays):
+            return self._inlined(arrays, out, options)
+        if any(map(is_lazy, arrays)):
+            return self._later(arrays, out, options)[0]
+        plan, results, info = self._run(arrays, out, options)
+        return plan.checked(self._name, results, info)
+
+    __call__._torchdynamo_inline = call_in_graph  # type: ignore[attr-defined]
+
+    def ex(self, *arrays: Any, out: Any = None, **options: Any) -> tuple[Any, Any]:
+        """The result and info, without an exception for matrices that fail.
+
+        info, int32, shape (..., k), has a column for each of the k steps that can fail, in the order of
+        `explain`: 0, or what is wrong, as that step's own function says.
+        """
+        answer = self._prepared_parts(*arrays, out=out, **options)
+        if answer is NotImplemented:
+            if any(map(is_lazy, arrays)):
+                return self._later(arrays, out, options, with_info=True)
+            answer = self._run(arrays, out, options)
+        plan, results, info = answer
+        return plan.make(results), info
+
+    def parts(self, *arrays: Any, **options: Any) -> tuple[Plan, list[Any], Any]:
+        """The plan, the results in a row, and info."""
+        answer = self._prepared_parts(*arrays, **options)
+        return self._run(arrays, None, options) if answer is NotImplemented else answer
+
+    def explain(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
+        """How a call with these arrays would run: steps, tile, temporaries, traffic. Nothing is computed, and
+        `out` does not matter. A `FusedExplanation`; where calls are offloaded, an `OffloadExplanation`."""
+        if (settings := current()) is not None and not any(map(on_device, arrays)):
+            return settings.explain(self, arrays, out, options)
+        operands = self._operands(arrays)
+        plan = self._plan(operands, options)
+        batch = self._batch(operands)
+        matrices = int(np.prod(batch, dtype=np.int64))
+        program, why = self._program_for(plan, operands)
+        if not self._has_rules(plan, operands, options):
+            program, why = None, _NO_RULES
+        operands = [x.detach() if wants_gradient(x) else x for x in operands]
+        details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
+        fused = program is not None
+        if isinstance(program, DeviceProgram):
+            try:
+                details = program.explain(self._names, operands)
+            except NotFused as reason:
+                fused, why = False, str(reason)
+        elif fused and all(isinstance(x, np.ndarray) for x in operands):
+            one = [
+                laid_out_like(np.zeros(x.shape[x.ndim - len(dims) :], x.dtype), x)
+                for x, dims in zip(operands, self._inputs, strict=True)
+            ]
+            try:
+                program(*one)
+                details = program.plan
+            except ValueError:
+                fused, why = False, _TOO_LARGE
+        items = [x.shape[x.ndim - len(d) :] for x, d in zip(operands, self._inputs, strict=True)]
+        return explanation_of(self._name, plan, operands, items, matrices, fused, why, details)
+
+    def _has_rules(self, plan: Plan, operands: list[Any], options: dict[str, Any]) -> bool:
+        """Whether derivatives, if they are wanted, are computed in one pass."""
+        wanted = tuple(i for i, x in enumerate(operands) if wants_gradient(x))
+        if not wanted:
+            return True
+        results = [np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in plan.results]
+        backward = later("_derivatives.backward").backward_of_plan(self, plan, options)
+        return bool(backward.is_recordable(operands, results, wanted))
+
+    # --- recording ---
+
+    def _inlined(self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
+        """Called by a function that is recorded: its steps become steps of that one."""
+        if out is not None:
+            raise TypeError(f"{self._name}: out is given in a function that is fused")
+        record = next(x.record for x in arrays if isinstance(x, Symbol))
+        symbols = [record.as_symbol(x) for x in arrays]
+        for name, x, dims in zip(self._names, symbols, self._inputs, strict=True):
+            if self.signature is not None and x.ndim != len(dims):
+                raise ValueError(
+                    f"{self._name}: {name} has shape {x.shape} in {record.name}; expected {words(dims)}"
+                )
+        return self.function(*symbols, **options)
+
+    def _plan(self, operands: list[Any], options: dict[str, Any]) -> Plan:
+        cores = tuple(
+            (dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :], is_dense(x, len(dims)))
+            for x, dims in zip(operands, self._inputs, strict=True)
+        )
+        key = (
+            cores,
+            tuple((name, type(x), x.hex() if type(x) is float else x) for name, x in sorted(options.items())),
+        )
+        try:
+            if key in self._plans:
+                return self._plans[key]
+        except TypeError:
+            wrong = next(name for name, x in options.items() if not is_hashable(x))
+            raise TypeError(
+                f"{self._name}: {wrong} is {shown(options[wrong])}; arrays are positional arguments, and "
+                "keywords are numbers or strings that the record depends on"
+            ) from None
+        if len(self._plans) >= MOST_RECORDS:
+            self._plans.clear()
+        self._plans[key] = self._recorded(cores, options)
+        return self._plans[key]
+
+    def _recorded(self, cores: Any, options: dict[str, Any]) -> Plan:
+        for name, (dtype, *_) in zip(self._names, cores, strict=True):
+            if not is_taken(dtype):
+                raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected {TAKEN}")
+        numbers = [dtype for dtype, *_ in cores if is_number(dtype)]
+        record = record_of(self._name, real_of(together(self._name, numbers)) if numbers else FLOATS[1])
+        symbols = [record.input(shape, dtype, dense) for dtype, shape, dense in cores]
+        answer = self.function(*symbols, **options)
+        results, make = structure(record, answer)
+        if self._outputs is not None:
+            self._check_outputs(results, cores)
+        return Plan(record, results, make)
+
+    # --- running ---
+
+    def _program_for(self, plan: Plan, operands: list[Any]) -> tuple[Any, str]:
+        """The program, or None and why there is none."""
+        for name, x in zip(self._names, operands, strict=True):
+            if library_of(x).is_traced(x):
+                return None, f"{name} is traced by its library"
+        if current() is not None or any(map(on_device, operands)):
+            return plan.on_device(), plan.why_not_on_device
+        layouts = tuple(core_strides(x, len(dims)) for x, dims in zip(operands, self._inputs, strict=True))
+        program = plan.program(layouts) if all(isinstance(x, np.ndarray) for x in operands) else plan
+        return program, plan.why_not
+
+    def _run(self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> tuple[Plan, list[Any], Any]:
+        """The plan, the results and info."""
+        met = None if options or out is not None else self._met_before(arrays)
+        if met is not None:
+            plan, program, batch = met
+            return plan, *self._by_one_kernel(plan, program, list(arrays), batch, (), {})
+        tracked = next((x for x in arrays if wants_gradient(x)), None)
+        if tracked is not None and out is None:
+            recorded = library_of(tracked).recorded_program(self, arrays, options)
+            if recorded is not None:
+                return recorded
+        operands = self._operands(arrays)
+        batch = self._batch(operands)
+        plan = self._plan(operands, options)
+        foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
+        outs = self._outs(plan, out, batch, foreign)
+        program, why_not = (None, _NO_RULES) if tracked is not None else self._program_for(plan, operands)
+        settings = current()
+        if program is None:
+            if settings is not None:
+                settings.why = why_not
+            results, info = self._step_by_step(plan, operands, batch)
+        elif any(map(on_device, operands)):
+            if not options and all(map(on_device, arrays)):
+                self._met.keep(_key(arrays), (plan, program, batch))
+            results, info = self._by_one_kernel(plan, program, operands, batch, arrays, options)
+        else:
+            if foreign is not None:
+                operands = [
+                    self._converted(name, as_numpy(self._name, name, x))
+                    for name, x in zip(self._names, operands, strict=True)
+                ]
+            if settings is not None:
+                results, info = self._offloaded(plan, program, operands, outs, batch, settings)
+            else:
+                results, info = self._fused(plan, operands, outs, batch)
+                if all(type(x) in PREPARED or hasattr(x, "__dlpack_c_exchange_api__") for x in arrays):
+                    self._prepare(plan, arrays, operands, options)
+            if foreign is not None:
+                results = [as_library(x, foreign) for x in results]
+                info = as_library(info, foreign)
+        for i, target in enumerate(outs or ()):
+            if target is not None and results[i] is not target:
+                copy_to(target, results[i])
+                results[i] = target
+        return plan, results, info
+
+    def is_recorded(self, arrays: tuple[Any, ...]) -> bool:
+        """Whether a record of the function takes such arrays, or numbers; else what is wrong is raised."""
+        return bool(self._plan(self._operands(arrays), {}).results)
+
+    def _met_before(self, arrays: tuple[Any, ...]) -> Any:
+        """What an earlier call of such arrays on a device found: small calls are not to wait for it again."""
+        if not self._met or not all(map(on_device, arrays)):
+            return None
+        if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
+            return None
+        return self._met.get(_key(arrays))
+
+    def _later(
+        self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any], with_info: bool = False
+    ) -> tuple[Any, Any]:
+        """The result and info as Dask arrays. Without info, bad matrices raise when they are computed."""
+        if out is not None:
+            raise TypeError(f"{self._name}: out is given, but a call of Dask arrays writes to none")
+        operands = self._operands(arrays)
+        if not any(n != n for x in operands for n in x.shape):  # NaN: not known yet
+            self._batch(operands)
+        plan = self._plan(operands, options)
+        with_info = with_info and bool(plan.columns)
+        shapes = [x.shape for x in plan.results] + [(sum(plan.columns),)] * with_info
+        dtypes = [x.dtype for x in plan.results] + [np.dtype(np.int32)] * with_info
+        dims = [[f"result{i}_{j}" for j in range(len(shape))] for i, shape in enumerate(shapes)]
+        sizes = {
+            dim: n for own, shape in zip(dims, shapes, strict=True) for dim, n in zip(own, shape, strict=True)
+        }
+        sides = (",".join(f"({','.join(core)})" for core in side) for side in (self._inputs, dims))
+        results = lazily(
+            functools.partial(_of_chunks, self, options, with_info),
+            "->".join(sides),
+            *operands,
+            dtypes=dtypes if len(dims) > 1 else dtypes[0],
+            output_sizes=sizes,
+        )
+        results = list(results) if len(dims) > 1 else [results]
+        info = results.pop() if with_info else None
+        return plan.make(results), info
+
+    def _prepare(
+        self, plan: Plan, arrays: tuple[Any, ...], operands: list[Any], options: dict[str, Any]
+    ) -> None:
+        """Calls with such arguments need no Python from now on."""
+        program, _ = self._program_for(plan, operands)
+        numbers = tuple(type(x) if type(x) in NUMBERS else None for x in arrays)
+        if program is None or (id(program), numbers) in plan.prepared:
+            return
+        plan.prepared.add((id(program), numbers))
+
+        outputs = len(plan.results) + bool(plan.columns)
+        self._keep(plan, lambda table, kept: table.add(program, numbers, options, outputs, *kept))
+
+    def _keep(self, plan: Plan, add: Callable[[Any, tuple[int, Any, Any]], bool | None]) -> None:
+        """Enter a call of the function, and of `ex`, with what becomes of a program's outputs."""
+
+        def failed(outputs: list[Any]) -> Any:
+            return plan.checked(self._name, outputs[:-1], outputs[-1])
+
+        def parts(outputs: list[Any]) -> tuple[Plan, list[Any], Any]:
+            info = outputs.pop() if plan.columns else None
+            return plan, outputs, info
+
+        make = None if plan.make in (the_one, tuple) else plan.make
+        was_added = add(self._prepared, (INFO_APART if plan.columns else NO_INFO, make, failed))
+        if was_added:
+            was_added = add(self._prepared_parts, (NO_INFO, parts, None))
+        if was_added is False:  # there are so many calls that older ones may be done with
+            self._forget_calls()
+
+    def _fused(
+        self, plan: Plan, operands: list[Any], outs: Any, batch: tuple[int, ...]
+    ) -> tuple[list[Any], Any]:
+        operands = [x if x.flags.aligned else x.copy() for x in operands]
+        program, _ = self._program_for(plan, operands)
+        targets = plan.targets(operands, outs, batch)
+        try:
+            answer = program(*operands, *targets)
+        except ValueError:
+            # an order beyond the kernels
+            plan.why_not = _TOO_LARGE
+            return self._step_by_step(plan, operands, batch)
+        if answer is NotImplemented:
+            most = max(len(batch) + x.ndim for x in plan.results)
+            raise ValueError(f"{self._name}: a result has {most} dimensions, more than NumPy's arrays have")
+        results = list(answer[0])
+        info = results.pop() if plan.columns else None
+        return results, info
+
+    def _by_one_kernel(
+        self,
+        plan: Plan,
+        program: DeviceProgram,
+        operands: list[Any],
+        batch: tuple[int, ...],
+        arrays: tuple[Any, ...],
+        options: dict[str, Any],
+    ) -> tuple[list[Any], Any]:
+        """arrays: what the caller gave; () if a call of such arrays is prepared, or cannot be."""
+        try:
+            results, launched = program.run(self._names, operands, batch)
+        except NotFused as why:
+            plan.why_not_on_device = str(why)
+            return self._step_by_step(plan, operands, batch)
+        if arrays and all(map(is_met_on_device, arrays, operands)):
+            outputs = tuple(results)
+            self._keep(
+                plan, lambda table, kept: table.add_on_device(launched, arrays, outputs, options, *kept)
+            )
+        return results, results.pop() if plan.columns else None
+
+    def _offloaded(
+        self,
+        plan: Plan,
+        program: DeviceProgram,
+        operands: list[np.ndarray],
+        outs: Any,
+        batch: tuple[int, ...],
+        settings: "Settings",
+    ) -> tuple[list[Any], Any]:
+        targets = plan.targets(operands, outs, batch)
+        try:
+            results = settings.program(program, self._names, operands, batch, targets)
+        except NotFused as why:
+            plan.why_not_on_device = settings.why = str(why)
+            results = NotImplemented
+        if results is NotImplemented:
+            return self._step_by_step(plan, operands, batch)
+        return results, results.pop() if plan.columns else None
+
+    def _step_by_step(self, plan: Plan, operands: list[Any], batch: tuple[int, ...]) -> tuple[list[Any], Any]:
+        foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
+        try:
+            xp = np if foreign is None else namespace_of(foreign)
+        except TypeError:
+            raise NotImplementedError(
+                f"{self._name}: {plan.why_not_on_device or 'its steps run one after the other'}, and "
+                f"arrays of {type_name(foreign)} have no operations of their own for that"
+            ) from None
+        if foreign is not None:
+            for name, x in zip(self._names, operands, strict=True):
+                if isinstance(x, np.ndarray) and x.ndim:
+                    raise TypeError(
+                        f"{self._name}: {name} is a numpy.ndarray, others are {type(foreign).__name__}s; "
+                        "expected "
+                        "arrays of one library"
+                    )
+        results, infos = run_unfused(plan.record, plan.results, operands, plan.steps, xp)
+        columns = [
+            xp.reshape(xp.broadcast_to(x, batch + step.info.shape), (*batch, n))
+            for x, step, n in zip(infos, plan.fallible, plan.columns, strict=True)
+            if step.info is not None
+        ]
+        return results, xp.concat(columns, axis=-1) if columns else None
+
+    def _outs(self, plan: Plan, out: Any, batch: tuple[int, ...], like: Any) -> list[Any] | None:
+        """The arrays to write to, all of which can be written to. like: an array of the inputs' library."""
+        if out is None:
+            return None
+        outs = list(out) if isinstance(out, tuple) else [out]
+        if len(outs) != len(plan.results):
+            raise TypeError(
+                f"{self._name}: out is "
+                f"{f'a tuple of {len(outs)}' if isinstance(out, tuple) else 'one array'}; "
+                f"expected {len(plan.results)}"
+            )
+        for i, (target, x) in enumerate(zip(outs, plan.results, strict=True)):
+            if target is not None:
+                refuse_out(self._name, f"out[{i}]", target, batch + x.shape, x.dtype, like)
+        return outs
+
+
+def _key(arrays: tuple[Any, ...]) -> Any:
+    return tuple([(x.dtype, tuple(x.shape)) for x in arrays])
+
+
+def _of_chunks(function: Fused, options: dict[str, Any], with_info: bool, *chunks: np.ndarray) -> Any:
+    """The results for NumPy's arrays in a row, as Dask has them."""
+    plan, results, info = function._run(chunks, None, options)
+    if not with_info:
+        plan.checked(function._name, results, info)
+    results = [*results, info] if with_info else results
+    return tuple(results) if len(results) > 1 else results[0]
