@@ -168,3 +168,27 @@ smm_overlap smm_overlap_of(const smm_call *call) {
     }
     return found;
 }
+
+smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
+    smm_call chunks = *call;
+    chunks.batch = (call->k - 1) / SMM_CHUNK + 1;
+    chunks.k = SMM_CHUNK;
+    const smm_matmul_operands *x = &call->matmul;
+    chunks.matmul = (smm_matmul_operands){
+        .a = {smm_at(&x->a, q, 0, 0), SMM_CHUNK * x->a.col, x->a.row, x->a.col},
+        .b = {smm_at(&x->b, q, 0, 0), SMM_CHUNK * x->b.row, x->b.row, x->b.col},
+        .alpha = {.data = smm_at(&x->alpha, q, 0, 0)},
+        .beta = {.data = smm_at(&x->beta, q, 0, 0)},
+        .c = {smm_at(&x->c, q, 0, 0), 0, x->c.row, x->c.col},
+    };
+    return chunks;
+}
+
+/* Repetition x / batch of a call, whose matrix x % batch becomes its only one. */
+smm_call smm_matrix_of(const smm_call *call, intptr_t x) {
+    smm_call one = smm_run_of(call, x / call->batch);
+    for (int i = 0; i < smm_operations[call->op].count; i++)
+        one.operand[i].data = smm_at(&one.operand[i], x % call->batch, 0, 0);
+    one.batch = 1;
+    return one;
+}

@@ -129,9 +129,18 @@ bool smm_see_parts(smm_call *call, smm_outer *outer, unsigned pairs);
 typedef enum smm_overlap { SMM_APART, SMM_IN_PLACE, SMM_OVERLAPPING } smm_overlap;
 smm_overlap smm_overlap_of(const smm_call *call);
 
+/* call.c: element (i, j) of matrix q of an operand, NULL of one that is not there. */
+static inline void *smm_at(const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
+    return x->data ? (char *)x->data + q * x->batch + i * x->row + j * x->col : NULL;
+}
+/* The chunks of a deep product's matrix q: a stack of products, all with its alpha, beta and C. */
+smm_call smm_chunks_of(const smm_call *call, intptr_t q);
+/* Matrix x of all runs of a call, as a call of its own. */
+smm_call smm_matrix_of(const smm_call *call, intptr_t x);
+
 /* settle.c: replace the doubts in info of matrices first .. last-1 by the info of LU; inverses of singular matrices
- * become NaN. The call has no outer dimensions. */
-void smm_settle(const smm_call *call, intptr_t first, intptr_t last);
+ * become NaN. `run` is smm_run, which calls this. The call has no outer dimensions. */
+void smm_settle(const smm_call *call, intptr_t first, intptr_t last, smm_status (*run)(const smm_call *));
 
 /* room.c: what the threads of a job share: its status, and when its caller was last asked whether to go on (0: not
  * yet). Each thread asks between pieces of its work. */
@@ -157,9 +166,6 @@ void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch);
 int smm_threads_for(double flops, double bytes, int threads);
 /* The work of a call. Waking a thread pays for 1 of it. */
 double smm_work_of(const smm_plan *plan);
-
-/* run.c: the chunks of a deep product's matrix q: a stack of products, all with its alpha, beta and C. */
-smm_call smm_chunks_of(const smm_call *call, intptr_t q);
 
 /* convolution.c
  *
@@ -214,9 +220,6 @@ void smm_add_up(const smm_kernels *kernels, char *sums, char *end, intptr_t elem
 
 /* The number of pieces of that length in a whole, rounded up. */
 static inline intptr_t smm_pieces(intptr_t whole, intptr_t length) { return (whole + length - 1) / length; }
-
-/* run.c: matrix x of all runs of a call, as a call of its own. */
-smm_call smm_matrix_of(const smm_call *call, intptr_t x);
 
 /* parts.c: systems of SOLVE_TRIDIAGONAL without row exchanges, of SMM_LEAST_IN_PARTS rows or more, are solved in parts.
  * The order alone decides that, so that a system has the same bits in every batch and everywhere; but types that are

@@ -7,10 +7,6 @@
 #include "run.h"
 
 /* Where matrix q, row i, column j of x lies. */
-static void *at(const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
-    return x->data ? (char *)x->data + q * x->batch + i * x->row + j * x->col : NULL;
-}
-
 /* The packed form of a rows x cols operand; a broadcast operand (batch stride 0) stays one matrix. */
 static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t cols, intptr_t size) {
     return (smm_operand){buffer, x.batch ? rows * cols * size : 0, cols * size, size};
@@ -27,7 +23,7 @@ typedef struct tile {
 static void move_to(tile *t, const smm_call *call, intptr_t q, intptr_t count) {
     t->fed.batch = t->part.batch = count;
     for (int i = 0; i < smm_operations[call->op].count; i++)
-        t->fed.operand[i].data = t->part.operand[i].data = at(&call->operand[i], q, 0, 0);
+        t->fed.operand[i].data = t->part.operand[i].data = smm_at(&call->operand[i], q, 0, 0);
 }
 
 /* The same of a product, of which it is the block of C from (i, j) on; A and B packed where the kernel wants them so.
@@ -40,11 +36,11 @@ static void move_to_block(tile *t, const smm_plan *plan, const smm_call *call, i
     t->fed.batch = t->part.batch = count;
     t->fed.m = t->part.m = least(plan->rows, call->m - i);
     t->fed.n = t->part.n = least(plan->cols, call->n - j);
-    fed->a.data = part->a.data = at(&whole->a, q, i, 0);
-    fed->b.data = part->b.data = at(&whole->b, q, 0, j);
-    fed->c.data = part->c.data = at(&whole->c, q, i, j);
-    part->alpha.data = at(&whole->alpha, q, 0, 0);
-    part->beta.data = at(&whole->beta, q, 0, 0);
+    fed->a.data = part->a.data = smm_at(&whole->a, q, i, 0);
+    fed->b.data = part->b.data = smm_at(&whole->b, q, 0, j);
+    fed->c.data = part->c.data = smm_at(&whole->c, q, i, j);
+    part->alpha.data = smm_at(&whole->alpha, q, 0, 0);
+    part->beta.data = smm_at(&whole->beta, q, 0, 0);
     if (plan->staged & SMM_PACK_A) {
         fed->a = packed(room->a, part->a, t->part.m, t->part.k, size);
         plan->kernels->pack(room->a, &part->a, t->part.m, t->part.k, part->a.batch ? count : 1, plan->cold);
@@ -98,7 +94,7 @@ static void stream(smm_behind *x, const smm_kernels *kernels) {
 static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t first, intptr_t last, smm_room *room) {
     const int which = smm_roles_of[call->op].result;
     const smm_operand *const result = &call->operand[which];
-    char *c = at(result, first, 0, 0);
+    char *c = smm_at(result, first, 0, 0);
     const intptr_t skip = (intptr_t)((uintptr_t)c % SMM_LINE);
     mirror x = {room->c, c - skip, skip, 0, skip};
     const intptr_t most = plan->group * result->batch > SMM_BUFFER ? SMM_C_BUFFER : SMM_BUFFER; /* in L1 if possible */
@@ -126,21 +122,6 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
     stream(&behind, plan->kernels);
     const intptr_t from = x.skip ? x.skip : x.done;
     memcpy(x.to + from, x.buffer + from, x.held - from);
-}
-
-smm_call smm_chunks_of(const smm_call *call, intptr_t q) {
-    smm_call chunks = *call;
-    chunks.batch = (call->k - 1) / SMM_CHUNK + 1;
-    chunks.k = SMM_CHUNK;
-    const smm_matmul_operands *x = &call->matmul;
-    chunks.matmul = (smm_matmul_operands){
-        .a = {at(&x->a, q, 0, 0), SMM_CHUNK * x->a.col, x->a.row, x->a.col},
-        .b = {at(&x->b, q, 0, 0), SMM_CHUNK * x->b.row, x->b.row, x->b.col},
-        .alpha = {.data = at(&x->alpha, q, 0, 0)},
-        .beta = {.data = at(&x->beta, q, 0, 0)},
-        .c = {at(&x->c, q, 0, 0), 0, x->c.row, x->c.col},
-    };
-    return chunks;
 }
 
 char *smm_take_up(const smm_kernels *kernels, char *end, char *chunk, intptr_t number, intptr_t elements,
@@ -183,7 +164,7 @@ static bool sum_chunks(tile *t, smm_job *shared, const smm_call *chunks, span x,
         t->fed.matmul.c = (smm_operand){end, bytes, n * size, size};
         smm_behind behind = {0};
         if (cold) /* as much of the next matrix of a dense stack as this is of its own */
-            behind.next_a = at(&chunks->a, done * m, chunks->m + i, 0);
+            behind.next_a = smm_at(&chunks->a, done * m, chunks->m + i, 0);
         plan->kernel->run(&t->fed, 0, count, cold ? &behind : NULL);
         char *sum = end;
         for (intptr_t l = 0; l < count; l++, sum += bytes)
@@ -200,7 +181,7 @@ static void run_deep(smm_job *shared, const smm_call *call, intptr_t first, intp
     tile t = {chunks, chunks};
     for (intptr_t q = first; q < last; q++) {
         for (int i = 0; i < smm_operations[call->op].count; i++)
-            chunks.operand[i].data = at(&call->operand[i], q, 0, 0);
+            chunks.operand[i].data = smm_at(&call->operand[i], q, 0, 0);
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
                 if (i + j && !smm_goes_on(shared->watch)) return;
@@ -251,7 +232,7 @@ static inline bool any_nonzero(const char *x, intptr_t step, intptr_t count) {
 static bool has_info(const smm_call *call) { return smm_roles_of[call->op].info >= 0 && smm_info(call)->data; }
 
 static bool any_failed(const smm_call *call, intptr_t first, intptr_t last) {
-    const char *info = at(smm_info(call), first, 0, 0);
+    const char *info = smm_at(smm_info(call), first, 0, 0);
     const intptr_t step = smm_info(call)->batch, item = sizeof(int32_t);
     /* The constant step is for the compiler, which then looks at vectors. */
     return step == item ? any_nonzero(info, item, last - first) : any_nonzero(info, step, last - first);
@@ -288,7 +269,7 @@ static bool are_finite(const smm_call *call, intptr_t first, intptr_t last) {
     bool finite = true;
     for (intptr_t j = 0; j < cols && rows && x->data; j++)
         for (intptr_t part = 0; part < smm_size(dtype); part += smm_size(real))
-            finite &= are_numbers_finite((const char *)at(x, first, 0, j) + part, x->batch, last - first, real);
+            finite &= are_numbers_finite((const char *)smm_at(x, first, 0, j) + part, x->batch, last - first, real);
     return finite;
 }
 
@@ -296,7 +277,7 @@ static bool are_finite(const smm_call *call, intptr_t first, intptr_t last) {
 static void look_for_failures(const smm_call *call, intptr_t first, intptr_t last) {
     const bool doubts = call->op == SMM_OP_INV;
     if (!(call->failed || doubts) || !has_info(call) || !any_failed(call, first, last)) return;
-    if (doubts) smm_settle(call, first, last);
+    if (doubts) smm_settle(call, first, last, smm_run);
     if (call->failed && (!doubts || any_failed(call, first, last)))
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
@@ -309,7 +290,7 @@ static smm_grid grid_of(const smm_operand *x, intptr_t q, intptr_t rows, intptr_
     const bool by_cols = smm_is_by_columns(x, rows, cols);
     const intptr_t extent[3] = {by_cols ? rows : cols, by_cols ? cols : rows, x->batch ? count : 1};
     const intptr_t step[3] = {by_cols ? x->row : x->col, by_cols ? x->col : x->row, x->batch};
-    smm_grid grid = {at(x, q, 0, 0), {1, 1, 1}, {0}};
+    smm_grid grid = {smm_at(x, q, 0, 0), {1, 1, 1}, {0}};
     int last = -1;
     for (int d = 0; d < 3; d++) {
         if (extent[d] == 1) continue;
@@ -365,7 +346,7 @@ static void run_tiles(smm_job *shared, const smm_call *call, intptr_t first, int
             const smm_operand *x = &call->operand[i];
             const bool is_read = operation->operand[i].direction & SMM_READ || (updates && x == &call->matmul.c);
             if (!smm_is_converted(call->op, call->dtype, i))
-                tile.operand[i].data = at(x, q, 0, 0);
+                tile.operand[i].data = smm_at(x, q, 0, 0);
             else if (is_read && tiles->place[i] && (x->batch || q == first))
                 convert(shared, call, i, q, count, buffer, false);
         }
@@ -392,15 +373,6 @@ static bool run_stored(smm_job *shared, const smm_call *call, intptr_t first, in
 }
 
 /* --- Few matrices, each in parts --------------------------------------------------------------------- */
-
-/* Repetition x / batch of a call, whose matrix x % batch becomes its only one. */
-smm_call smm_matrix_of(const smm_call *call, intptr_t x) {
-    smm_call one = smm_run_of(call, x / call->batch);
-    for (int i = 0; i < smm_operations[call->op].count; i++)
-        one.operand[i].data = at(&one.operand[i], x % call->batch, 0, 0);
-    one.batch = 1;
-    return one;
-}
 
 /* Where the sums of one span of a matrix's chunks lie, a matrix like C, but dense. */
 static char *sums_of(const smm_job *x, intptr_t matrix, intptr_t span) {
@@ -517,7 +489,7 @@ static bool run_piece(smm_job *shared, const smm_call *call, intptr_t q, intptr_
 static bool run_unasked(smm_job *shared, const smm_call *call, intptr_t q, intptr_t count, smm_room *room) {
     int32_t info[UNASKED];
     smm_call part = *call;
-    for (int i = 0; i < smm_operations[call->op].count; i++) part.operand[i].data = at(&call->operand[i], q, 0, 0);
+    for (int i = 0; i < smm_operations[call->op].count; i++) part.operand[i].data = smm_at(&call->operand[i], q, 0, 0);
     part.operand[smm_roles_of[call->op].info].data = info;
     return run_piece(shared, &part, 0, count, room);
 }
@@ -552,7 +524,7 @@ bool smm_run_range(void *context, intptr_t first, intptr_t last) {
 const void *smm_address_of(const void *context, intptr_t x) {
     const smm_plan *plan = context;
     const smm_call run = smm_run_of(&plan->call, x / plan->call.batch);
-    return at(&run.operand[plan->largest], x % plan->call.batch, 0, 0);
+    return smm_at(&run.operand[plan->largest], x % plan->call.batch, 0, 0);
 }
 
 smm_home smm_home_of(const smm_plan *plan) { return (smm_home){plan->largest < 0 ? NULL : smm_address_of, plan}; }

@@ -21,7 +21,7 @@ static bool is_infinite_or_nan(double x) { return !isfinite(x); }
 
 /* Matrices q .. q+count-1, all in doubt. */
 enum { TOGETHER = 64 };
-static void settle(const smm_call *call, intptr_t q, intptr_t count) {
+static void settle(const smm_call *call, intptr_t q, intptr_t count, smm_status (*run)(const smm_call *)) {
     double det[TOGETHER];
     int32_t info[TOGETHER] = {0};
     const intptr_t size = smm_size(call->dtype);
@@ -29,7 +29,7 @@ static void settle(const smm_call *call, intptr_t q, intptr_t count) {
     lu.det = (smm_det_operands){
         .a = call->a, .det = {det, size, size, size}, .info = {info, sizeof *info, sizeof *info, sizeof *info}};
     lu.a.data = (char *)call->a.data + q * call->a.batch;
-    smm_run(&lu);
+    run(&lu);
     for (intptr_t i = 0; i < count; i++) {
         int32_t *const its = info_of(call, q + i);
         const bool overflows = *its == SMM_OVERFLOW || some(call, &call->inv.inverse, q + i, is_nan);
@@ -39,11 +39,11 @@ static void settle(const smm_call *call, intptr_t q, intptr_t count) {
     }
 }
 
-void smm_settle(const smm_call *call, intptr_t first, intptr_t last) {
+void smm_settle(const smm_call *call, intptr_t first, intptr_t last, smm_status (*run)(const smm_call *)) {
     for (intptr_t q = first; q < last;) {
         intptr_t count = 0;
         while (q + count < last && count < TOGETHER && *info_of(call, q + count) < 0) count++;
-        if (count) settle(call, q, count);
+        if (count) settle(call, q, count, run);
         q += count ? count : 1;
     }
 }

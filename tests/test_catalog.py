@@ -166,3 +166,10 @@ def test_packages_stand_in_an_order():
     assert layout.upwards(imports) == layout.circle(imports) == []
     assert layout.upwards({**imports, "_base.errors": {"_calls.calls"}})
     assert layout.circle({**imports, "_base.errors": {"_base.catalog"}})
+
+
+@pytest.mark.parametrize("patterns", layout.LINKED, ids=lambda x: x[0])
+def test_files_of_c_call_each_other_in_no_circle(patterns):
+    calls = layout.calls(patterns)
+    assert sum(map(len, calls.values())) > len(calls) > 10
+    assert layout.circle(calls) == []

@@ -1,14 +1,17 @@
 """The order of smallmm's packages: a module imports those of its own package and of what stands before it,
-in functions too, and nothing in a circle. `make lint` runs this; it prints what breaks the order.
+in functions too, and nothing in a circle. Nor do files of C call each other in a circle. `make lint` runs
+this; it prints what breaks the order.
 
 A lower package that needs a higher one when it is called asks `smallmm/_base/later.py`."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[1] / "smallmm"
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "smallmm"
 # A module that stands apart from its package has a line of its own.
 ORDER = (
     *("_base", "_libraries", "_gpu", "cuda", "_calls"),
@@ -18,6 +21,12 @@ ORDER = (
 )
 
 Graph = dict[str, set[str]]
+# Files of C that are linked together, each group as a whole below the next
+LINKED = (
+    ("csrc/core/*.c", "csrc/threads/*.c", "csrc/reference/*.c"),
+    ("csrc/cuda/*.c", "csrc/cuda/*/*.c"),
+    ("csrc/python/*.c",),
+)
 
 
 def graph(package: Path = PACKAGE) -> Graph:
@@ -63,6 +72,21 @@ def _place(module: str) -> int:
     return ORDER.index(module if module in ORDER else module.partition(".")[0])
 
 
+_NO_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"', re.DOTALL)
+_DEFINITION = re.compile(r"^(?!static\b)[A-Za-z_][\w *]*?\b(smm_\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
+
+
+def calls(patterns: tuple[str, ...], root: Path = ROOT) -> Graph:
+    """The files of C whose functions each file names."""
+    paths = [path for pattern in patterns for path in sorted(root.glob(pattern))]
+    texts = {
+        str(path.relative_to(root)): _NO_CODE.sub(" ", path.read_text(encoding="utf-8")) for path in paths
+    }
+    home = {name: file for file, text in texts.items() for name in _DEFINITION.findall(text)}
+    named = {file: set(re.findall(r"\bsmm_\w+", text)) for file, text in texts.items()}
+    return {file: {home[name] for name in names & home.keys()} - {file} for file, names in named.items()}
+
+
 def upwards(imports: Graph) -> list[str]:
     """Imports of what stands later in the order."""
     return [
@@ -74,13 +98,17 @@ def upwards(imports: Graph) -> list[str]:
 
 
 def circle(imports: Graph) -> list[str]:
-    """Modules that import each other in a circle, if there are any."""
+    """Modules or files that need each other in a circle, if there are any."""
     left = dict(imports)
     while done := [module for module, others in left.items() if not others & left.keys()]:
         for module in done:
             del left[module]
-    return [f"smallmm.{module} is part of a circle of imports" for module in sorted(left)]
+    while above := [module for module in left if not any(module in others for others in left.values())]:
+        for module in above:
+            del left[module]
+    return [f"{module} is part of a circle" for module in sorted(left)]
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join([*upwards(graph()), *circle(graph())]) or 0)
+    circles = [line for group in (graph(), *map(calls, LINKED)) for line in circle(group)]
+    sys.exit("\n".join([*upwards(graph()), *circles]) or 0)

@@ -250,9 +250,13 @@ bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t
 bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype);
 /* Whether the results of a call may be written where its operands are. */
 bool smm_cuda_may_write(const smm_call *call);
-/* Sizes of a problem whose other members are set; of matrices of diagonals they become classes. Tiled are products
- * above the largest order that is not, and those of images; layouts that their kernel does not ask for become one. */
+/* sizes.c: sizes of a problem whose other members are set; of matrices of diagonals they become classes. Tiled are
+ * products above the largest order that is not, and those of images; layouts that their kernel does not ask for become
+ * one. */
 void smm_cuda_set_sizes(smm_cuda_problem *problem, intptr_t m, intptr_t k, intptr_t n);
+/* Products that only the kernel of any size takes; operations whose operands are diagonals. */
+bool smm_cuda_is_large(intptr_t m, intptr_t k, intptr_t n);
+bool smm_cuda_is_of_diagonals(smm_op op);
 /* Describe a call as a problem, and to its kernel; false where no kernel takes it. */
 bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm_cuda_problem *problem,
                        smm_cuda_args *args, bool *swapped);

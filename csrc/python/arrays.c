@@ -124,3 +124,15 @@ bool smm_describe(smm_arrays *x) {
     }
     return !x->pairs || smm_see_parts(&x->call, &x->outer, x->pairs);
 }
+
+PyObject *smm_pack(PyObject *outputs[], int count) {
+    PyObject *results = count == 1 ? outputs[0] : PyTuple_New(count);
+    for (int i = 0; i < count && count > 1; i++)
+        if (results && outputs[i])
+            PyTuple_SET_ITEM(results, i, outputs[i]);
+        else { /* out of memory */
+            Py_XDECREF(outputs[i]);
+            Py_CLEAR(results);
+        }
+    return results;
+}

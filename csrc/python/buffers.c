@@ -545,7 +545,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int smm_add_device_functions(PyObject *module) {
+int smm_add_buffers(PyObject *module) {
     word_requires_grad = PyUnicode_InternFromString("requires_grad");
     word_is_neg = PyUnicode_InternFromString("is_neg");
     word_is_conj = PyUnicode_InternFromString("is_conj");
@@ -556,8 +556,5 @@ int smm_add_device_functions(PyObject *module) {
     if (!word_requires_grad || !word_is_neg || !word_is_conj || !word_current_level || !word_dlpack ||
         !word_interface || !word_by_interface)
         return -1;
-    if (PyModule_AddFunctions(module, methods) < 0 || smm_add_device_calls(module) < 0 ||
-        smm_add_device_memory(module) < 0 || smm_add_device_programs(module) < 0 || smm_add_transfers(module) < 0)
-        return -1;
-    return smm_add_device_kernels(module);
+    return PyModule_AddFunctions(module, methods);
 }

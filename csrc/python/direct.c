@@ -60,18 +60,6 @@ static int take_outputs(smm_arrays *x, PyArrayObject *objects[], int end, PyObje
     return 0;
 }
 
-PyObject *smm_pack(PyObject *outputs[], int count) {
-    PyObject *results = count == 1 ? outputs[0] : PyTuple_New(count);
-    for (int i = 0; i < count && count > 1; i++)
-        if (results && outputs[i])
-            PyTuple_SET_ITEM(results, i, outputs[i]);
-        else { /* out of memory */
-            Py_XDECREF(outputs[i]);
-            Py_CLEAR(results);
-        }
-    return results;
-}
-
 /* The outputs: those given; new ones without dimensions become scalars; those that are missing, None. Steals the
  * references. */
 static PyObject *results_of(PyArrayObject *objects[], const smm_signature *s, PyObject *const *args, Py_ssize_t nargs) {
@@ -85,24 +73,13 @@ static PyObject *results_of(PyArrayObject *objects[], const smm_signature *s, Py
     return smm_pack(outputs + s->inputs, s->operands - s->inputs);
 }
 
-static _Thread_local bool offloading;
-
-PyObject *smm_set_offloading(PyObject *Py_UNUSED(module), PyObject *x) {
-    const int is_on = PyObject_IsTrue(x);
-    if (is_on < 0) return NULL;
-    offloading = is_on;
-    Py_RETURN_NONE;
-}
-
-bool smm_is_offloading(void) { return offloading; }
-
 /* direct(*inputs, *outputs): outputs may be None or missing. An info that is missing is None if it is 0 everywhere. */
 static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
     const smm_signature *s = smm_signature_of(g);
     if (nargs < s->inputs || nargs > s->operands) Py_RETURN_NOTIMPLEMENTED;
     if (!PyArray_CheckExact(args[0])) return smm_device_direct(ufunc, args, nargs);
-    if (offloading) Py_RETURN_NOTIMPLEMENTED;
+    if (smm_is_offloading()) Py_RETURN_NOTIMPLEMENTED;
     const int dtype = smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)args[0]));
     if (dtype < 0 || !smm_takes(g->op, (smm_dtype)dtype)) Py_RETURN_NOTIMPLEMENTED;
 

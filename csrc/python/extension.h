@@ -18,8 +18,10 @@
 
 #include "../core.h"
 
-/* module.c: raise the exception for a status; `name` is the instruction set asked for, or NULL. Takes the GIL. */
+/* errors.c: raise the exception for a status; `name` is the instruction set asked for, or NULL. Takes the GIL. */
 void smm_raise(smm_status status, const char *name);
+/* isas_available(): names of instruction sets, which errors name. */
+PyObject *smm_isas(PyObject *module, PyObject *ignored);
 
 /* One gufunc: an operation, in one form. Its operands are those of ops.def, and so are the dimensions of its signature,
  * which are sizes m, n, k of the call (1 if they do not occur). A vector is a column, or where `rows` has a bit for the
@@ -47,7 +49,7 @@ typedef struct smm_signature {
 } smm_signature;
 
 /* gufuncs.c */
-int smm_add_gufuncs(PyObject *module);
+int smm_add_gufuncs(PyObject *module, PyObject *(*direct_function)(PyObject *ufunc));
 PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype);
 const smm_gufunc *smm_gufunc_of(PyObject *ufunc);
 const smm_gufunc *smm_gufunc_in(PyObject *x); /* of any object; NULL: it is no gufunc of this module */
@@ -116,7 +118,8 @@ int smm_add_numa(PyObject *module);
 
 /* direct.c: a gufunc's way past NumPy's machinery, as a function object. */
 PyObject *smm_direct_function(PyObject *ufunc);
-/* set_offloading(x): whether this thread's calls on arrays of the host are declined, since a device is to take them. */
+/* hook.c: set_offloading(x): whether this thread's calls on arrays of the host are declined, since a device is to take
+ * them. */
 PyObject *smm_set_offloading(PyObject *module, PyObject *x);
 bool smm_is_offloading(void);
 /* many.c: many(gufunc, *inputs): see there. */
@@ -124,8 +127,8 @@ PyObject *smm_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 /* One output, or a tuple of them; takes the references. NULL, with an exception, if there is none or one is NULL. */
 PyObject *smm_pack(PyObject *outputs[], int count);
 
-/* buffers.c, with all that concerns arrays on CUDA devices */
-int smm_add_device_functions(PyObject *module);
+/* buffers.c */
+int smm_add_buffers(PyObject *module);
 
 /* While a thread has a detour, its gufunc calls go there instead of to smm_run. So an explanation sees
  * exactly the calls, casts and copies of a real run, and the tests' oracle gets the same operands. */
@@ -157,7 +160,7 @@ typedef struct smm_detour {
     double flops, bytes;
 } smm_detour;
 extern _Thread_local smm_detour *smm_current_detour;
-/* module.c. args[first](*args[first + 1:], **kwargs) with the calls of this thread going to the detour. */
+/* hook.c. args[first](*args[first + 1:], **kwargs) with the calls of this thread going to the detour. */
 PyObject *smm_call_with(smm_detour *detour, PyObject *args, Py_ssize_t first, PyObject *kwargs);
 
 #endif

@@ -7,8 +7,6 @@
 
 #include "extension.h"
 
-_Thread_local smm_detour *smm_current_detour;
-
 static const smm_gufunc gufuncs[] = {
     {"matmul", "x1 @ x2", .op = SMM_OP_MATMUL, .signature = "(m?,k),(k,n?)->(m?,n?)"},
     {"batched_matmul", "a @ b", .op = SMM_OP_MATMUL, .signature = "(m,k),(k,n)->(m,n)"},
@@ -422,7 +420,7 @@ PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype) {
     return failed ? NULL : Py_NewRef(Py_None);
 }
 
-int smm_add_gufuncs(PyObject *module) {
+int smm_add_gufuncs(PyObject *module, PyObject *(*direct_function)(PyObject *ufunc)) {
     PyObject *direct = PyDict_New();
     if (!direct || PyModule_AddObjectRef(module, "direct", direct) < 0) {
         Py_XDECREF(direct);
@@ -439,7 +437,7 @@ int smm_add_gufuncs(PyObject *module) {
         if (!ufunc) return -1;
         for (int o = s->inputs; o < s->operands; o++) /* beta multiplies what the output holds */
             ((PyUFuncObject *)ufunc)->op_flags[o] = s->updates ? UPDATED : WRITTEN;
-        PyObject *function = smm_direct_function(ufunc);
+        PyObject *function = direct_function(ufunc);
         bool failed = !function || PyDict_SetItemString(direct, g->name, function) < 0;
         for (int dtype = 0; dtype < SMM_DTYPE_COUNT && !failed; dtype++)
             failed = numpy_types[dtype] != NPY_NOTYPE && smm_takes(g->op, dtype) && add_loops(ufunc, dtype) < 0;

@@ -11,40 +11,6 @@
 
 #include "../core.h"
 
-static PyObject *isas_available(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
-    PyObject *names = PyList_New(0);
-    for (const char *const *isa = smm_isas_available(); names && *isa; isa++) {
-        PyObject *name = PyUnicode_FromString(*isa);
-        if (!name || PyList_Append(names, name) < 0) Py_CLEAR(names);
-        Py_XDECREF(name);
-    }
-    if (names) Py_SETREF(names, PyList_AsTuple(names));
-    return names;
-}
-
-void smm_raise(smm_status status, const char *name) {
-    const PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *isas = status == SMM_ERR_ISA ? isas_available(NULL, NULL) : NULL;
-    const char *kernel = status == SMM_ERR_KERNEL ? name ? name : getenv("SMALLMM_KERNEL") : NULL;
-    const char *threads = status == SMM_ERR_THREADS ? getenv("SMALLMM_NUM_THREADS") : NULL;
-    if (isas)
-        PyErr_Format(PyExc_ValueError,
-                     "instruction set '%s' (from SMALLMM_ISA or select_isa) is unknown or not available; "
-                     "this build has on this CPU: %S",
-                     name ? name : "", isas);
-    else if (kernel)
-        PyErr_Format(PyExc_ValueError,
-                     "kernel '%s' (from SMALLMM_KERNEL or select_kernel) is unknown; expected an operation and a "
-                     "strategy, such as inv_panels",
-                     kernel);
-    else if (threads)
-        PyErr_Format(PyExc_ValueError, "SMALLMM_NUM_THREADS is '%s'; expected an integer of at least 1", threads);
-    else if (!PyErr_Occurred())
-        PyErr_SetString(status == SMM_ERR_MEMORY ? PyExc_MemoryError : PyExc_ValueError, smm_status_text(status));
-    Py_XDECREF(isas);
-    PyGILState_Release(gil);
-}
-
 static PyObject *isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     return PyUnicode_FromString(smm_isa());
 }
@@ -107,20 +73,6 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
         return NULL;
     }
     Py_RETURN_NONE;
-}
-
-PyObject *smm_call_with(smm_detour *detour, PyObject *args, Py_ssize_t first, PyObject *kwargs) {
-    PyObject *result = NULL;
-    PyObject *rest = PyTuple_GetSlice(args, first + 1, PyTuple_GET_SIZE(args));
-    if (PyTuple_GET_SIZE(args) <= first) PyErr_SetString(PyExc_TypeError, "expected a function and its arguments");
-    if (rest && !PyErr_Occurred()) {
-        smm_detour *outer = smm_current_detour;
-        smm_current_detour = detour;
-        result = PyObject_Call(PyTuple_GET_ITEM(args, first), rest, kwargs);
-        smm_current_detour = outer;
-    }
-    Py_XDECREF(rest);
-    return result;
 }
 
 static smm_status take_plan(smm_detour *detour, const smm_call *call) {
@@ -331,7 +283,7 @@ static int add_lists(PyObject *module) {
 
 static PyMethodDef methods[] = {
     {"isa", isa, METH_NOARGS, "isa()\n--\n\nName of the instruction set in use."},
-    {"isas_available", isas_available, METH_NOARGS,
+    {"isas_available", smm_isas, METH_NOARGS,
      "isas_available()\n--\n\nNames of the instruction sets of this build that this CPU has, best last."},
     {"select_isa", select_isa, METH_O,
      "select_isa(name, /)\n--\n\nForce an instruction set; None: SMALLMM_ISA if set, else the best."},
@@ -389,11 +341,13 @@ static int exec_module(PyObject *module) {
     smm_set_interrupt(interrupted);
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
-    if (smm_add_device_functions(module) < 0 || smm_add_programs(module) < 0 || smm_add_prepared(module) < 0 ||
-        smm_add_numa(module) < 0 || smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0 ||
-        smm_add_patch(module) < 0 || smm_add_patched(module) < 0)
+    if (smm_add_buffers(module) < 0 || smm_add_device_calls(module) < 0 || smm_add_device_memory(module) < 0 ||
+        smm_add_device_programs(module) < 0 || smm_add_transfers(module) < 0 || smm_add_device_kernels(module) < 0 ||
+        smm_add_programs(module) < 0 || smm_add_prepared(module) < 0 || smm_add_numa(module) < 0 ||
+        smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0 || smm_add_patch(module) < 0 ||
+        smm_add_patched(module) < 0)
         return -1;
-    return smm_add_gufuncs(module) < 0 ? -1 : add_lists(module);
+    return smm_add_gufuncs(module, smm_direct_function) < 0 ? -1 : add_lists(module);
 }
 
 static PyModuleDef_Slot slots[] = {
