@@ -73,14 +73,15 @@ static inline void swap(number *x, number *y) {
 
 /* x y, x y + z, z - x y: the term of x's real part comes first. */
 static inline number product(smm_dtype t, number x, number y) {
-    const double re = round_in(t, x.re * y.re);
-    if (!smm_is_complex(t)) return (number){re, 0};
-    return (number){fma_in(t, -x.im, y.im, re), fma_in(t, x.im, y.re, round_in(t, x.re * y.im))};
+    number s = {round_in(t, x.re * y.re), 0};
+    if (smm_is_complex(t)) s = (number){fma_in(t, -x.im, y.im, s.re), fma_in(t, x.im, y.re, round_in(t, x.re * y.im))};
+    return s;
 }
 static inline number add_product(smm_dtype t, number x, number y, number z) {
-    const double re = fma_in(t, x.re, y.re, z.re);
-    if (!smm_is_complex(t)) return (number){re, 0};
-    return (number){fma_in(t, -x.im, y.im, re), fma_in(t, x.im, y.re, fma_in(t, x.re, y.im, z.im))};
+    number s = {fma_in(t, x.re, y.re, z.re), 0};
+    if (smm_is_complex(t))
+        s = (number){fma_in(t, -x.im, y.im, s.re), fma_in(t, x.im, y.re, fma_in(t, x.re, y.im, z.im))};
+    return s;
 }
 static inline number subtract_product(smm_dtype t, number x, number y, number z) {
     return add_product(t, negated(x), y, z);

@@ -168,6 +168,22 @@ static double scaled_back(smm_dtype t, double x, double first, double second) {
     return both > 0 && isfinite(both) ? round_in(t, x * both) : round_in(t, round_in(t, x * first) * second);
 }
 
+/* The largest magnitude of a part; NaN is never the largest. */
+static double largest_part(const number *x, intptr_t count) {
+    double most = 0;
+    for (intptr_t i = 0; i < count; i++) most = fmax(most, fmax(fabs(x[i].re), fabs(x[i].im)));
+    return most;
+}
+
+double smm_scale_all(smm_dtype t, number *x, intptr_t count) {
+    const double scale = smm_scale_to_one(t, largest_part(x, count));
+    for (intptr_t i = 0; i < count; i++) {
+        if (!is_finite(x[i])) return NAN;
+        x[i] = scaled(t, x[i], scale);
+    }
+    return scale;
+}
+
 /* Squares of real parts, and those of imaginary parts. */
 static double squares_of(smm_dtype t, const number *x, intptr_t step, intptr_t count) {
     double re = 0, im = 0;
@@ -176,13 +192,6 @@ static double squares_of(smm_dtype t, const number *x, intptr_t step, intptr_t c
         if (smm_is_complex(t)) im = fma_in(t, x[i * step].im, x[i * step].im, im);
     }
     return round_in(t, re + im);
-}
-
-/* The largest magnitude of a part; NaN is never the largest. */
-static double largest_part(const number *x, intptr_t count) {
-    double most = 0;
-    for (intptr_t i = 0; i < count; i++) most = fmax(most, fmax(fabs(x[i].re), fabs(x[i].im)));
-    return most;
 }
 
 /* A P = Q R: step k brings the column whose rest is longest, the first of equals, to place k; perm_k says whose it was.
@@ -249,17 +258,6 @@ static double solve(const factors *f, intptr_t rank, const number *tail_tau, num
         for (intptr_t j = rank; j < n; j++) x[j] = subtract_product(t, v[j], w, x[j]);
     }
     return norm;
-}
-
-/* A in f, and the power of two it was scaled by, or NaN if it has elements that are not finite. */
-static double get_near_one(const smm_call *call, intptr_t q, factors *f) {
-    get_scaled(call, q, 1, f);
-    const double scale = smm_scale_to_one(f->dtype, largest_part(f->a, f->m * f->n));
-    for (intptr_t e = 0; e < f->m * f->n; e++) {
-        if (!is_finite(f->a[e])) return NAN;
-        f->a[e] = scaled(f->dtype, f->a[e], scale);
-    }
-    return scale;
 }
 
 /* Incremental condition estimation (LAPACK's laic1; Bischof, SIAM J. Matrix Anal. Appl. 11, 1990). Of a leading k x k
@@ -350,7 +348,8 @@ static intptr_t rank_of(const factors *f, double rtol) {
 static void least_squares(const smm_call *call, intptr_t q, factors *f) {
     const smm_dtype t = f->dtype, real = smm_dtypes[t].real;
     const intptr_t m = f->m, n = f->n;
-    const double scale = get_near_one(call, q, f);
+    get_scaled(call, q, 1, f);
+    const double scale = smm_scale_all(t, f->a, m * n);
     intptr_t perm[ELEMENTS];
     number tail_tau[SMM_MOST_ORDER];
     factor_pivoting(f, perm);

@@ -55,8 +55,10 @@ void smm_factor(smm_factors *f);                                   /* A becomes 
 void smm_column_of_q(const smm_factors *f, intptr_t j, number *q); /* q = column j of H_0 H_1 ... */
 double smm_length(smm_dtype t, const number *x, intptr_t count);   /* |x|_2, scaled where squares are tiny */
 
-/* qr.c: a power of two that brings the largest magnitude to about 1, if it is far from it. */
+/* qr.c: a power of two that brings the largest magnitude to about 1, if it is far from it; that of all of x, which is
+ * multiplied by it, or NaN where x is not finite. */
 double smm_scale_to_one(smm_dtype t, double most);
+double smm_scale_all(smm_dtype t, number *x, intptr_t count);
 
 /* eigh.c: a symmetric tridiagonal T, or bidiagonal.c: an upper bidiagonal B, of the diagonal d and what is beside it,
  * and the V that its rotations multiply, of `height` rows: of complex numbers the real parts above the imaginary ones.

@@ -38,18 +38,11 @@ typedef struct decomposition {
     smm_spectrum b;                /* B of A = Q B P^H, then V */
 } decomposition;
 
-/* A times a power of two that brings it to about 1. The result undoes that, or is NaN where A is not finite. */
+/* A times a power of two. The result undoes that, or is NaN where A is not finite. */
 static double get_scaled(decomposition *x, intptr_t q) {
-    double most = 0;
     for (intptr_t i = 0; i < x->of.m; i++)
-        for (intptr_t j = 0; j < x->of.n; j++) {
-            const number a = x->a[i * x->of.n + j] = get_number(&x->of.from, x->t, q, i, j);
-            if (!is_finite(a)) return NAN;
-            most = fmax(most, fmax(fabs(a.re), fabs(a.im)));
-        }
-    const double scale = smm_scale_to_one(x->t, most);
-    for (intptr_t e = 0; e < x->of.m * x->of.n; e++) x->a[e] = scaled(x->t, x->a[e], scale);
-    return 1 / scale;
+        for (intptr_t j = 0; j < x->of.n; j++) x->a[i * x->of.n + j] = get_number(&x->of.from, x->t, q, i, j);
+    return 1 / smm_scale_all(x->t, x->a, x->of.m * x->of.n);
 }
 
 /* --- By Jacobi's method ------------------------------------------------------------------------------------------- */
