@@ -1,5 +1,5 @@
-/* bidiagonal.c: singular values and right singular vectors by Householder bidiagonalisation and implicit QR (Golub and
- * Kahan, SIAM J. Numer. Anal. B 2, 1965; Demmel and Kahan, SIAM J. Sci. Stat. Comput. 11, 1990; LAPACK's gebrd and
+/* bidiagonal.c: singular values and right singular vectors of a real upper bidiagonal B = W diag(s) V^T by implicit QR
+ * (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965; Demmel and Kahan, SIAM J. Sci. Stat. Comput. 11, 1990; LAPACK's
  * bdsqr), as csrc/kernels/bidiagonal_sweeps.h explains. */
 #include "reference.h"
 
@@ -10,30 +10,6 @@ typedef smm_spectrum spectrum;
 
 /* Rotations of vectors whose squared length is not above this are left out: squares would lose digits. */
 static const double least_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-110, [SMM_F64] = 0x1p-900};
-
-/* --- A = Q B P^T -------------------------------------------------------------------------------------------------- */
-
-/* Step k: a reflector from the left for column k, and one from the right for row k right of its diagonal. */
-void smm_bidiagonalise(spectrum *x, double *a, intptr_t m) {
-    const smm_dtype dtype = x->dtype;
-    const intptr_t n = x->n;
-    for (intptr_t k = 0; k < n; k++) {
-        double *diagonal = a + k * n + k;
-        const double tau = smm_reflector(dtype, diagonal, n, m - k);
-        for (intptr_t j = 1; j < n - k; j++) smm_reflect(dtype, diagonal, n, tau, diagonal + j, n, m - k);
-        x->d[k] = diagonal[0];
-        if (k + 1 == n) break;
-        x->tau[k] = smm_reflector(dtype, diagonal + 1, 1, n - k - 1);
-        for (intptr_t i = 1; i < m - k; i++)
-            smm_reflect(dtype, diagonal + 1, 1, x->tau[k], diagonal + i * n + 1, 1, n - k - 1);
-        x->e[k] = diagonal[1];
-    }
-    for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j < n; j++) x->a[i][j] = a[i * n + j];
-    smm_form_vectors(x);
-}
-
-/* --- B = W diag(s) V^T -------------------------------------------------------------------------------------------- */
 
 /* What is negligible beside the largest element of B. */
 static double tolerance_of(const spectrum *x) {

@@ -2,9 +2,9 @@
  * Hessenberg form, QR with a double shift for real matrices and a single one for complex ones, back substitution
  * (LAPACK's gebal, gehrd, unghr, lahqr and trevc; Golub and Van Loan, Matrix Computations, chapter 7).
  *
- * Real matrices are numbers with imaginary parts of zero, whose products are those of real ones. Only what differs has
- * a text of its own. */
-#include "number.h"
+ * Real matrices are complex ones with imaginary parts of zero, whose products are those of real ones. Only what differs
+ * has a text of its own. */
+#include "reference.h"
 
 /* As in csrc/kernels/eig_hessenberg.h, eig_sweeps.h and eig_lanes.h. */
 enum { PASSES = 20, STEPS = 64, SWEEPS = 30, LEAST_ROWS = 10, EXCEPTIONAL = 10 };
@@ -15,7 +15,7 @@ static const limits limits_of[SMM_DTYPE_COUNT] = {[SMM_F32] = {0x1p30, 0x1p35, 0
                                                   [SMM_F64] = {0x1p300, 0x1p300, 0x1p-400, 0x1p100}};
 
 typedef struct schur {
-    smm_dtype t; /* the real type */
+    smm_dtype t; /* the complex type */
     limits limit;
     bool is_complex;
     intptr_t n;
@@ -26,8 +26,6 @@ typedef struct schur {
 } schur;
 
 static number real(double x) { return (number){x, 0}; }
-static number minus(number x) { return (number){-x.re, -x.im}; }
-static number difference(smm_dtype t, number x, number y) { return sum(t, x, minus(y)); }
 
 /* --- A = D Q H Q^H D^-1 ------------------------------------------------------------------------------------------- */
 
@@ -36,9 +34,8 @@ static double get_scaled(const smm_call *call, intptr_t q, schur *x) {
     double most = 0;
     for (intptr_t i = 0; i < x->n; i++)
         for (intptr_t j = 0; j < x->n; j++) {
-            const number a =
-                x->is_complex ? get_number(&call->a, call->dtype, q, i, j) : real(get(&call->a, call->dtype, q, i, j));
-            if (!isfinite(a.re) || !isfinite(a.im)) return NAN;
+            const number a = get_number(&call->a, call->dtype, q, i, j);
+            if (!is_finite(a)) return NAN;
             most = fmax(most, fmax(fabs(a.re), fabs(a.im)));
             x->h[i][j] = a;
         }
@@ -106,14 +103,8 @@ static void balance(schur *x) {
     }
 }
 
-/* The reflector that leaves of x only its first number: v in place of the others; tau. */
 static number reflector(const schur *x, number *v, intptr_t count) {
-    if (x->is_complex) return smm_reflector_of_numbers(x->t, v, 1, count);
-    double y[SMM_MOST_ORDER];
-    for (intptr_t i = 0; i < count; i++) y[i] = v[i].re;
-    const double tau = smm_reflector(x->t, y, 1, count);
-    for (intptr_t i = 0; i < count; i++) v[i] = real(y[i]);
-    return real(tau);
+    return smm_reflector(x->is_complex ? x->t : smm_dtypes[x->t].real, v, 1, count);
 }
 
 /* x = x H, of a row: w = tau x v, x = x - w v^H. */
@@ -137,14 +128,14 @@ static void to_hessenberg(schur *x) {
         x->h[k + 1][k] = v[k][0];
         for (intptr_t i = 1; i < count; i++) x->h[k + 1 + i][k] = real(0);
         for (intptr_t j = k + 1; j < n; j++)
-            smm_reflect_numbers(t, v[k], 1, conjugate(tau[k]), &x->h[k + 1][j], SMM_MOST_ORDER, count);
+            smm_reflect(t, v[k], 1, conjugate(tau[k]), &x->h[k + 1][j], SMM_MOST_ORDER, count);
         for (intptr_t i = 0; i < n; i++) reflect_row(t, v[k], tau[k], &x->h[i][k + 1], count);
     }
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; j < n; j++) x->z[i][j] = real(i == j);
     for (intptr_t k = n - 3; k >= 0; k--)
         for (intptr_t j = k + 1; j < n; j++)
-            smm_reflect_numbers(t, v[k], 1, tau[k], &x->z[k + 1][j], SMM_MOST_ORDER, n - k - 1);
+            smm_reflect(t, v[k], 1, tau[k], &x->z[k + 1][j], SMM_MOST_ORDER, n - k - 1);
 }
 
 /* --- H becomes triangular ----------------------------------------------------------------------------------------- */
@@ -283,7 +274,7 @@ static void sweep_complex(schur *x, const window *y) {
         half = scaled(t, half, back), b = scaled(t, b, back), c = scaled(t, c, back);
         const number bc = product(t, b, c);
         number root = root_of(t, add_product(t, half, half, bc));
-        if (fma_in(t, half.im, root.im, round_in(t, half.re * root.re)) < 0) root = minus(root);
+        if (fma_in(t, half.im, root.im, round_in(t, half.re * root.re)) < 0) root = negated(root);
         const number outward = sum(t, half, root);
         if (!is_zero(outward)) shift = difference(t, d, scaled(t, quotient_of(t, bc, outward), s));
     }
@@ -383,7 +374,7 @@ static intptr_t triangularise(schur *x) {
 /* --- Eigenvectors ------------------------------------------------------------------------------------------------- */
 
 /* x / d. Divisors are between about 2^-400 and 2^205, those of float32 between 2^-50 and 2^25: no square overflows. */
-static number divided(smm_dtype t, number x, number d) {
+static number fraction(smm_dtype t, number x, number d) {
     const double back = round_in(t, 1 / fma_in(t, d.im, d.im, round_in(t, d.re * d.re)));
     return scaled(t, product(t, x, conjugate(d)), back);
 }
@@ -397,9 +388,9 @@ static void solve_block(smm_dtype t, number z, double b, double c, double least,
     const number q = by_row || by_column ? z : real(b), s = by_row || by_column ? z : real(c);
     const number u = by_row ? real(b) : by_column ? real(c) : z;
     const number r1 = by_row ? r[1] : r[0], r2 = by_row ? r[0] : r[1];
-    const number l = divided(t, s, p), left = enough(t, subtract_product(t, l, q, u), least);
-    const number y2 = divided(t, subtract_product(t, l, r1, r2), left);
-    const number y1 = divided(t, subtract_product(t, q, y2, r1), p);
+    const number l = fraction(t, s, p), left = enough(t, subtract_product(t, l, q, u), least);
+    const number y2 = fraction(t, subtract_product(t, l, r1, r2), left);
+    const number y1 = fraction(t, subtract_product(t, q, y2, r1), p);
     r[0] = by_column ? y2 : y1;
     r[1] = by_column ? y1 : y2;
 }
@@ -436,7 +427,7 @@ static intptr_t solve_column(const schur *x, intptr_t j, number *y) {
         if (block)
             solve_block(t, z, x->h[from][i].re, x->h[i][from].re, small, &y[from]);
         else
-            y[i] = divided(t, y[i], enough(t, z, small));
+            y[i] = fraction(t, y[i], enough(t, z, small));
         for (intptr_t k = from; k <= i; k++) {
             const double size = size_of(t, y[k]);
             if (!(size > x->limit.component)) continue;
@@ -475,11 +466,11 @@ static void vector_of(const schur *x, intptr_t j, number *v) {
 
 _Static_assert(offsetof(smm_call, eig.w) == offsetof(smm_call, eigvals.w), "EIGVALS has the w of EIG");
 
-void smm_reference_eig(const smm_call *call, intptr_t q) {
+static void eig(const smm_call *call, intptr_t q) {
     const smm_dtype of_results = smm_dtypes[call->dtype].complex_of;
-    schur x = {.t = smm_dtypes[call->dtype].real, .is_complex = smm_is_complex(call->dtype), .n = call->n};
+    schur x = {.t = of_results, .is_complex = smm_is_complex(call->dtype), .n = call->n};
     intptr_t info = 0;
-    x.limit = limits_of[x.t];
+    x.limit = limits_of[smm_dtypes[x.t].real];
     const double back = get_scaled(call, q, &x);
     if (!isnan(back)) {
         balance(&x);
@@ -489,12 +480,15 @@ void smm_reference_eig(const smm_call *call, intptr_t q) {
     const bool bad = isnan(back) || info;
     for (intptr_t j = 0; j < x.n; j++) {
         number v[SMM_MOST_ORDER];
-        const number w = bad ? (number){NAN, NAN} : scaled(x.t, x.w[j], back);
+        const number w = bad ? not_a_number : scaled(x.t, x.w[j], back);
         put_number(&call->eig.w, of_results, q, j, 0, (number){w.re + 0.0, w.im + 0.0});
         if (call->op != SMM_OP_EIG) continue;
         if (!bad) vector_of(&x, j, v);
-        for (intptr_t i = 0; i < x.n; i++)
-            put_number(&call->eig.v, of_results, q, i, j, bad ? (number){NAN, NAN} : v[i]);
+        for (intptr_t i = 0; i < x.n; i++) put_number(&call->eig.v, of_results, q, i, j, bad ? not_a_number : v[i]);
     }
     put_int(smm_info(call), q, 0, info);
+}
+
+void smm_reference_eig(const smm_call *call) {
+    for (intptr_t q = 0; q < call->batch; q++) eig(call, q);
 }

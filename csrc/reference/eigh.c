@@ -1,5 +1,6 @@
-/* eigh.c: eigenvalues and eigenvectors of symmetric matrices: Householder tridiagonalisation and implicit QR with
- * Wilkinson's shift (LAPACK's sytrd, orgtr and steqr; Golub and Van Loan, Matrix Computations, section 8.3). */
+/* eigh.c: eigenvalues and eigenvectors of symmetric and Hermitian matrices: Householder reflectors leave a tridiagonal
+ * T that is real, then implicit QR with Wilkinson's shift (LAPACK's sytrd, hetrd, orgtr, ungtr and steqr; Golub and Van
+ * Loan, Matrix Computations, section 8.3). */
 #include "reference.h"
 
 /* As in csrc/kernels/eigh_sweeps.h. */
@@ -10,73 +11,100 @@ typedef smm_spectrum spectrum;
 /* Off-diagonal elements up to this are zero: their squares would lose digits. */
 static const double least_offdiagonal[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-55, [SMM_F64] = 0x1p-450};
 
-/* --- A = Q T Q^T -------------------------------------------------------------------------------------------------- */
+/* --- A = Q T Q^H -------------------------------------------------------------------------------------------------- */
 
-/* The triangle in question as the upper one, times a power of two that brings it to about 1. The result undoes that, or
- * is NaN where the triangle is not finite. */
-static double get_scaled(const smm_call *call, intptr_t q, spectrum *x) {
+/* A^T above the diagonal, then the reflectors, then Q = H_0 H_1 ... */
+typedef struct hermitian {
+    smm_dtype t;
+    intptr_t n;
+    numbers a;
+    number tau[SMM_MOST_ORDER];
+} hermitian;
+
+/* The triangle in question, times a power of two that brings it to about 1; of the diagonal the real parts. The result
+ * undoes that, or is NaN where the triangle is not finite. */
+static double get_scaled(const smm_call *call, intptr_t q, hermitian *x) {
     const bool upper = call->form & SMM_UPPER;
     double most = 0;
     for (intptr_t i = 0; i < x->n; i++)
         for (intptr_t j = i; j < x->n; j++) {
-            const double a = get(&call->a, x->dtype, q, upper ? i : j, upper ? j : i);
-            if (!isfinite(a)) return NAN;
-            if (fabs(a) > most) most = fabs(a);
+            number a = get_number(&call->a, x->t, q, upper ? i : j, upper ? j : i);
+            if (upper) a = conjugate(a);
+            if (i == j) a.im = 0;
+            if (!is_finite(a)) return NAN;
+            most = fmax(most, fmax(fabs(a.re), fabs(a.im)));
             x->a[i][j] = a;
         }
-    const double scale = smm_scale_to_one(x->dtype, most);
+    const double scale = smm_scale_to_one(x->t, most);
     for (intptr_t i = 0; i < x->n; i++)
-        for (intptr_t j = i; j < x->n; j++) x->a[i][j] = round_in(x->dtype, x->a[i][j] * scale);
+        for (intptr_t j = i; j < x->n; j++) x->a[i][j] = scaled(x->t, x->a[i][j], scale);
     return 1 / scale;
 }
 
-/* B = H B H, of the rows and columns from k on: w = tau B v, w = w - (tau / 2) (w^T v) v, B = B - v w^T - w v^T. v, of
- * which v_k = 1, is right of the diagonal in row k - 1. */
-static void reflect_both_sides(spectrum *x, intptr_t k) {
-    const smm_dtype dtype = x->dtype;
+/* b_ij, i and j from k on, of which the upper triangle has b_ji. */
+static number element(const hermitian *x, intptr_t i, intptr_t j) { return i < j ? conjugate(x->a[i][j]) : x->a[j][i]; }
+
+/* B = H^H B H, of the rows and columns from k on: w = tau B v, w = w - |tau|^2 (v^H B v) / 2 v, B = B - v w^H - w v^H.
+ * v, of which v_k = 1, is right of the diagonal in row k - 1. */
+static void reflect_both_sides(hermitian *x, intptr_t k) {
+    const smm_dtype t = x->t;
     const intptr_t n = x->n;
-    double v[SMM_MOST_ORDER], w[SMM_MOST_ORDER], dot = 0;
-    for (intptr_t i = k; i < n; i++) v[i] = i == k ? 1 : x->a[k - 1][i];
+    const number tau = x->tau[k - 1];
+    number v[SMM_MOST_ORDER], w[SMM_MOST_ORDER], dot = zero;
+    for (intptr_t i = k; i < n; i++) v[i] = i == k ? one : x->a[k - 1][i];
     for (intptr_t i = k; i < n; i++) {
-        double sum = x->a[k][i];
-        for (intptr_t j = k + 1; j < n; j++) sum = fma_in(dtype, j < i ? x->a[j][i] : x->a[i][j], v[j], sum);
-        w[i] = round_in(dtype, x->tau[k - 1] * sum);
-        dot = i == k ? w[i] : fma_in(dtype, w[i], v[i], dot);
+        number s = element(x, i, k);
+        for (intptr_t j = k + 1; j < n; j++) s = add_product(t, element(x, i, j), v[j], s);
+        w[i] = product(t, tau, s);
+        dot = i == k ? w[i] : add_product(t, conjugate(v[i]), w[i], dot);
     }
-    const double half = round_in(dtype, round_in(dtype, -0.5 * x->tau[k - 1]) * dot);
-    for (intptr_t i = k; i < n; i++) w[i] = fma_in(dtype, half, v[i], w[i]);
+    const double both = fma_in(t, tau.im, dot.im, round_in(t, tau.re * dot.re));
+    const double half = round_in(t, smm_is_complex(t) ? -0.5 * both : round_in(t, -0.5 * tau.re) * dot.re);
+    for (intptr_t i = k; i < n; i++) w[i] = add_scaled(t, v[i], half, w[i]);
     for (intptr_t i = k; i < n; i++)
-        for (intptr_t j = i; j < n; j++)
-            x->a[i][j] = fma_in(dtype, -w[i], v[j], fma_in(dtype, -v[i], w[j], x->a[i][j]));
+        for (intptr_t j = i; j < n; j++) {
+            const number less = subtract_product(t, conjugate(v[i]), w[j], x->a[i][j]);
+            x->a[i][j] = subtract_product(t, conjugate(w[i]), v[j], less);
+            if (i == j) x->a[i][j].im = 0;
+        }
 }
 
-static void tridiagonalise(spectrum *x) {
+static void tridiagonalise(hermitian *x, spectrum *s) {
     for (intptr_t k = 0; k < x->n; k++) {
-        x->d[k] = x->a[k][k];
+        s->d[k] = x->a[k][k].re;
         if (k + 1 == x->n) break;
-        x->tau[k] = smm_reflector(x->dtype, &x->a[k][k + 1], 1, x->n - k - 1);
-        x->e[k] = x->a[k][k + 1];
+        x->tau[k] = smm_reflector(x->t, &x->a[k][k + 1], 1, x->n - k - 1);
+        s->e[k] = x->a[k][k + 1].re;
         if (k + 2 < x->n) reflect_both_sides(x, k + 1);
     }
 }
 
 /* From the last on: rows and columns up to k are still those of I when H_k comes. */
-void smm_form_vectors(spectrum *x) {
-    const smm_dtype dtype = x->dtype;
+void smm_form_vectors(smm_dtype t, numbers a, const number *taus, spectrum *x) {
     const intptr_t n = x->n;
     for (intptr_t k = n - 2; k >= 0; k--) {
-        const double *v = x->a[k], tau = x->tau[k];
+        const number *v = a[k], tau = taus[k];
         for (intptr_t j = k + 2; j < n; j++) {
-            double w = round_in(dtype, v[k + 2] * x->a[k + 2][j]);
-            for (intptr_t i = k + 3; i < n; i++) w = fma_in(dtype, v[i], x->a[i][j], w);
-            w = round_in(dtype, tau * w);
-            x->a[k + 1][j] = -w;
-            for (intptr_t i = k + 2; i < n; i++) x->a[i][j] = fma_in(dtype, -v[i], w, x->a[i][j]);
+            number w = product(t, conjugate(v[k + 2]), a[k + 2][j]);
+            for (intptr_t i = k + 3; i < n; i++) w = add_product(t, conjugate(v[i]), a[i][j], w);
+            w = product(t, tau, w);
+            a[k + 1][j] = negated(w);
+            for (intptr_t i = k + 2; i < n; i++) a[i][j] = subtract_product(t, v[i], w, a[i][j]);
         }
-        x->a[k + 1][k + 1] = round_in(dtype, 1 - tau);
-        for (intptr_t i = k + 2; i < n; i++) x->a[i][k + 1] = round_in(dtype, -tau * v[i]);
+        a[k + 1][k + 1] = difference(t, one, tau);
+        for (intptr_t i = k + 2; i < n; i++) a[i][k + 1] = product(t, negated(tau), v[i]);
     }
-    for (intptr_t i = 0; i < n; i++) x->a[0][i] = x->a[i][0] = i == 0;
+    for (intptr_t i = 0; i < n; i++) a[0][i] = a[i][0] = i == 0 ? one : zero;
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j < n; j++) {
+            x->v[i][j] = a[i][j].re;
+            if (smm_is_complex(t)) x->v[n + i][j] = a[i][j].im;
+        }
+    x->height = smm_is_complex(t) ? 2 * n : n;
+}
+
+void smm_vector_of(smm_dtype t, const spectrum *x, intptr_t j, number *to) {
+    for (intptr_t i = 0; i < x->n; i++) to[i] = (number){x->v[i][j], smm_is_complex(t) ? x->v[x->n + i][j] : 0};
 }
 
 /* --- T = V diag(w) V^T -------------------------------------------------------------------------------------------- */
@@ -105,9 +133,9 @@ static double apart(smm_dtype dtype, double d, double e, double d_next) {
 
 void smm_rotate_columns(spectrum *x, intptr_t i, double c, double s) {
     for (intptr_t row = 0; row < x->height; row++) {
-        const double left = x->a[row][i], right = x->a[row][i + 1];
-        x->a[row][i] = fma_in(x->dtype, s, right, round_in(x->dtype, c * left));
-        x->a[row][i + 1] = fma_in(x->dtype, -s, left, round_in(x->dtype, c * right));
+        const double left = x->v[row][i], right = x->v[row][i + 1];
+        x->v[row][i] = fma_in(x->dtype, s, right, round_in(x->dtype, c * left));
+        x->v[row][i + 1] = fma_in(x->dtype, -s, left, round_in(x->dtype, c * right));
     }
 }
 
@@ -138,7 +166,8 @@ static void sweep_block(spectrum *x, intptr_t from, intptr_t to) {
     if (to - from == 1) x->d[from] = other, x->d[to] = shift, x->e[from] = 0;
 }
 
-intptr_t smm_diagonalise(spectrum *x) {
+/* d becomes the eigenvalues; how many elements beside it are not negligible when the matrix is given up. */
+static intptr_t diagonalise(spectrum *x) {
     intptr_t left = 0, from, to;
     for (intptr_t sweep = 0; sweep < SWEEPS * x->n && find_block(x, &from, &to); sweep++) sweep_block(x, from, to);
     for (intptr_t i = 0; i < x->n - 1; i++) left += x->e[i] != 0;
@@ -147,54 +176,56 @@ intptr_t smm_diagonalise(spectrum *x) {
 
 /* --- Order and signs ---------------------------------------------------------------------------------------------- */
 
-/* The sign that makes the largest element of column j, the first of equals, positive. */
-static double sign_of(const spectrum *x, intptr_t j) {
+/* Magnitudes of complex numbers are compared by their squares. */
+void smm_turn_largest(smm_dtype t, number *x, intptr_t count) {
+    const bool is_complex = smm_is_complex(t);
+    double most = 0;
     intptr_t largest = 0;
-    for (intptr_t i = 1; i < x->n; i++)
-        if (fabs(x->a[i][j]) > fabs(x->a[largest][j])) largest = i;
-    return x->a[largest][j] < 0 ? -1 : 1;
+    for (intptr_t i = 0; i < count; i++) {
+        const double square = fma_in(t, x[i].im, x[i].im, round_in(t, x[i].re * x[i].re));
+        const double size = is_complex ? square : fabs(x[i].re);
+        if (size > most) most = size, largest = i;
+    }
+    const double size = is_complex ? round_in(t, sqrt(most)) : most;
+    const number phase = divided(t, conjugate(x[largest]), size), sign = {x[largest].re < 0 ? -1 : 1, 0};
+    for (intptr_t i = 0; i < count; i++) {
+        const number y = i == largest ? (number){size, 0} : product(t, x[i], is_complex ? phase : sign);
+        x[i] = (number){y.re + 0.0, y.im + 0.0};
+    }
 }
 
 _Static_assert(offsetof(smm_call, eigh.w) == offsetof(smm_call, eigvalsh.w), "EIGVALSH has the w of EIGH");
 
-intptr_t smm_place_of_value(const spectrum *x, intptr_t j) {
+/* Ascending, equal eigenvalues in the order in which they were found. */
+static intptr_t place_of_value(const spectrum *x, intptr_t j) {
     intptr_t place = 0;
     for (intptr_t i = 0; i < x->n; i++) place += x->d[i] < x->d[j] || (i < j && x->d[i] == x->d[j]);
     return place;
 }
 
-/* Zeros are positive. */
-static void put_spectrum(const smm_call *call, intptr_t q, const spectrum *x, double back) {
-    for (intptr_t j = 0; j < x->n; j++) {
-        const intptr_t place = smm_place_of_value(x, j);
-        put(&call->eigh.w, x->dtype, q, place, 0, round_in(x->dtype, x->d[j] * back) + 0.0);
-        const double sign = sign_of(x, j);
-        for (intptr_t i = 0; i < x->n && call->op == SMM_OP_EIGH; i++)
-            put(&call->eigh.v, x->dtype, q, i, place, x->a[i][j] * sign + 0.0);
-    }
-}
-
-static void put_nan(const smm_call *call, intptr_t q) {
-    for (intptr_t i = 0; i < call->n; i++) {
-        put(&call->eigh.w, call->dtype, q, i, 0, NAN);
-        for (intptr_t j = 0; j < call->n && call->op == SMM_OP_EIGH; j++) put(&call->eigh.v, call->dtype, q, i, j, NAN);
-    }
-}
-
 void smm_reference_eigh(const smm_call *call) {
-    spectrum x = {.dtype = call->dtype, .n = call->n, .height = call->n};
+    const intptr_t n = call->n;
+    hermitian x;
+    spectrum s = {.dtype = smm_dtypes[call->dtype].real, .n = n};
+    x.t = call->dtype, x.n = n;
     for (intptr_t q = 0; q < call->batch; q++) {
         intptr_t info = 0;
         const double back = get_scaled(call, q, &x);
         if (!isnan(back)) {
-            tridiagonalise(&x);
-            smm_form_vectors(&x);
-            info = smm_diagonalise(&x);
+            tridiagonalise(&x, &s);
+            smm_form_vectors(x.t, x.a, x.tau, &s);
+            info = diagonalise(&s);
         }
-        if (isnan(back) || info)
-            put_nan(call, q);
-        else
-            put_spectrum(call, q, &x, back);
+        const bool bad = isnan(back) || info;
+        for (intptr_t j = 0; j < n; j++) {
+            const intptr_t place = bad ? j : place_of_value(&s, j);
+            number v[SMM_MOST_ORDER];
+            put(&call->eigh.w, s.dtype, q, place, 0, bad ? NAN : round_in(s.dtype, s.d[j] * back) + 0.0);
+            if (call->op != SMM_OP_EIGH) continue;
+            smm_vector_of(x.t, &s, j, v);
+            if (!bad) smm_turn_largest(x.t, v, n);
+            for (intptr_t i = 0; i < n; i++) put_number(&call->eigh.v, x.t, q, i, place, bad ? not_a_number : v[i]);
+        }
         put_int(smm_info(call), q, 0, info);
     }
 }

@@ -1,17 +1,7 @@
 /* expm.c: exponentials of general matrices, real and complex, as ../exponential.h has them. Real matrices are numbers
  * without imaginary parts, which have an arithmetic of their own. */
 #include "../exponential.h"
-#include "number.h"
-
-static number times(smm_dtype t, number x, number y) {
-    return smm_is_complex(t) ? product(t, x, y) : (number){round_in(t, x.re * y.re), 0};
-}
-static number plus_times(smm_dtype t, number x, number y, number z) {
-    return smm_is_complex(t) ? add_product(t, x, y, z) : (number){fma_in(t, x.re, y.re, z.re), 0};
-}
-static number plus_scaled(smm_dtype t, double x, number y, number z) {
-    return (number){fma_in(t, x, y.re, z.re), fma_in(t, x, y.im, z.im)};
-}
+#include "reference.h"
 
 /* Forget that a number is a sum: GCC 12 takes -fma(x, y, z) for fma(-x, y, -z), whose zeros have another sign. */
 static number kept(number x) {
@@ -28,10 +18,12 @@ typedef struct scaling {
 } scaling;
 
 static void multiply(const scaling *x, numbers a, numbers b, numbers c) {
-    for (intptr_t i = 0; i < x->n; i++)
-        for (intptr_t j = 0; j < x->n; j++) {
-            number s = times(x->t, a[i][0], b[0][j]);
-            for (intptr_t k = 1; k < x->n; k++) s = plus_times(x->t, a[i][k], b[k][j], s);
+    const smm_dtype t = x->t;
+    const intptr_t n = x->n;
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j < n; j++) {
+            number s = product(t, a[i][0], b[0][j]);
+            for (intptr_t k = 1; k < n; k++) s = add_product(t, a[i][k], b[k][j], s);
             c[i][j] = s;
         }
 }
@@ -87,7 +79,7 @@ static void add_powers(scaling *x, int k, numbers to) {
     for (intptr_t i = 0; i < x->n; i++)
         for (intptr_t j = 0; j < x->n; j++)
             to[i][j] =
-                plus_scaled(x->t, b6, x->t6[i][j], plus_scaled(x->t, b4, x->t4[i][j], scaled(x->t, x->t2[i][j], b2)));
+                add_scaled(x->t, x->t6[i][j], b6, add_scaled(x->t, x->t4[i][j], b4, scaled(x->t, x->t2[i][j], b2)));
 }
 
 /* to = b_k I + b_(k + 2) T^2 + ..., by way of r. */
@@ -100,15 +92,9 @@ static void sum_of(scaling *x, int k, numbers to) {
     add_powers(x, k + 2, to);
     for (intptr_t i = 0; i < x->n; i++)
         for (intptr_t j = 0; j < x->n; j++) {
-            if (x->is_double) to[i][j] = plus_scaled(x->t, growth, x->r[i][j], to[i][j]);
+            if (x->is_double) to[i][j] = add_scaled(x->t, x->r[i][j], growth, to[i][j]);
             if (i == j) to[i][i].re = round_in(x->t, to[i][i].re + smm_pade_coefficient(x->is_double, k));
         }
-}
-
-static void exchange(number *x, number *y) {
-    const number z = *x;
-    *x = *y;
-    *y = z;
 }
 
 /* P becomes Q^-1 P: elimination with partial pivoting. */
@@ -121,20 +107,20 @@ static void divide(scaling *x) {
         for (intptr_t i = k + 1; i < n; i++)
             if (size_of(t, x->q[i][k]) > size_of(t, x->q[p][k])) p = i;
         for (intptr_t j = 0; j < n && p != k; j++) {
-            exchange(&x->q[k][j], &x->q[p][j]);
-            exchange(&x->p[k][j], &x->p[p][j]);
+            swap(&x->q[k][j], &x->q[p][j]);
+            swap(&x->p[k][j], &x->p[p][j]);
         }
-        back[k] = over(t, (number){1, 0}, x->q[k][k]);
+        back[k] = over(t, one, x->q[k][k]);
         for (intptr_t i = k + 1; i < n; i++) {
-            const number l = kept(times(t, x->q[i][k], back[k]));
-            for (intptr_t j = k + 1; j < n; j++) x->q[i][j] = fnma(t, l, x->q[k][j], x->q[i][j]);
-            for (intptr_t j = 0; j < n; j++) x->p[i][j] = fnma(t, l, x->p[k][j], x->p[i][j]);
+            const number l = kept(product(t, x->q[i][k], back[k]));
+            for (intptr_t j = k + 1; j < n; j++) x->q[i][j] = subtract_product(t, l, x->q[k][j], x->q[i][j]);
+            for (intptr_t j = 0; j < n; j++) x->p[i][j] = subtract_product(t, l, x->p[k][j], x->p[i][j]);
         }
     }
     for (intptr_t k = n - 1; k >= 0; k--)
         for (intptr_t j = 0; j < n; j++) {
-            x->p[k][j] = kept(times(t, x->p[k][j], back[k]));
-            for (intptr_t i = 0; i < k; i++) x->p[i][j] = fnma(t, x->q[i][k], x->p[k][j], x->p[i][j]);
+            x->p[k][j] = kept(product(t, x->p[k][j], back[k]));
+            for (intptr_t i = 0; i < k; i++) x->p[i][j] = subtract_product(t, x->q[i][k], x->p[k][j], x->p[i][j]);
         }
 }
 
@@ -148,7 +134,7 @@ static void approximate(scaling *x, bool is_small) {
     for (intptr_t i = 0; i < x->n; i++)
         for (intptr_t j = 0; j < x->n; j++) {
             const number u = scaled(t, x->r[i][j], growth), v = x->p[i][j];
-            x->q[i][j] = sum(t, v, (number){-u.re, -u.im});
+            x->q[i][j] = difference(t, v, u);
             x->p[i][j] = is_small ? sum(t, u, u) : sum(t, u, v);
         }
     divide(x);
@@ -170,7 +156,7 @@ static void correct(scaling *x, double left, bool lower) {
         const smm_parts here = {smm_scaled(x->t1[i][i].re, x->e - left), smm_scaled(x->t1[i][i].im, x->e - left)};
         const smm_parts power = smm_exp_of_parts(is_complex, here);
         x->p[i][i] = (number){round_in(x->t, power.re), round_in(x->t, power.im)};
-        for (intptr_t j = 0; j < i; j++) *(lower ? &x->p[j][i] : &x->p[i][j]) = (number){0, 0};
+        for (intptr_t j = 0; j < i; j++) *(lower ? &x->p[j][i] : &x->p[i][j]) = zero;
         if (i + 1 == x->n) continue;
         const number next = x->t1[i + 1][i + 1], a = lower ? x->t1[i + 1][i] : x->t1[i][i + 1];
         const smm_parts there = {smm_scaled(next.re, x->e - left), smm_scaled(next.im, x->e - left)};
@@ -203,17 +189,21 @@ static void exponential(scaling *x) {
     }
 }
 
-void smm_reference_expm(const smm_call *call, intptr_t q) {
+static void expm(const smm_call *call, intptr_t q) {
     const intptr_t n = call->n;
     const smm_dtype t = call->dtype;
     scaling x = {.t = t, .is_double = roundoff(t) < 0x1p-40, .n = n};
     bool finite = true;
     for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j < n; j++) x.t1[i][j] = get_any(&call->a, t, q, i, j);
+        for (intptr_t j = 0; j < n; j++) x.t1[i][j] = get_number(&call->a, t, q, i, j);
     for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j < n; j++) finite &= isfinite(x.t1[i][j].re) && isfinite(x.t1[i][j].im);
+        for (intptr_t j = 0; j < n; j++) finite &= is_finite(x.t1[i][j]);
     finite = finite && isfinite(norm(&x, x.t1));
     if (finite) exponential(&x);
     for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j < n; j++) put_any(&call->expm.x, t, q, i, j, finite ? x.p[i][j] : (number){NAN, NAN});
+        for (intptr_t j = 0; j < n; j++) put_number(&call->expm.x, t, q, i, j, finite ? x.p[i][j] : not_a_number);
+}
+
+void smm_reference_expm(const smm_call *call) {
+    for (intptr_t q = 0; q < call->batch; q++) expm(call, q);
 }

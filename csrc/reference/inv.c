@@ -1,7 +1,18 @@
 /* inv.c: the inverse, by Gauss-Jordan elimination in place with partial pivoting (Higham, Accuracy and Stability of
- * Numerical Algorithms, section 14.4), from order 4 on of the transpose (inverse.h). */
+ * Numerical Algorithms, section 14.4), from order 4 on of the transpose (inverse.h). Those of complex matrices are by
+ * LU. */
 #include "../inverse.h"
 #include "reference.h"
+
+typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];
+
+/* The row i >= k of the largest |a_ik|, the first of equals. Nothing is larger than a NaN at row k. */
+static intptr_t pivot_row(matrix a, intptr_t n, intptr_t k) {
+    intptr_t p = k;
+    for (intptr_t i = k + 1; i < n; i++)
+        if (fabs(a[i][k]) > fabs(a[p][k])) p = i;
+    return p;
+}
 
 static void exchange(double *x, double *y) {
     const double z = *x;
@@ -76,6 +87,10 @@ static bool overflowed(const smm_call *call, intptr_t q, matrix result) {
 
 void smm_reference_inv(const smm_call *call) {
     const intptr_t n = call->n;
+    if (smm_is_complex(call->dtype)) {
+        smm_reference_lu(call);
+        return;
+    }
     for (intptr_t q = 0; q < call->batch; q++) {
         matrix a;
         const bool direct = n <= SMM_INV_DIRECT;

@@ -1,16 +1,10 @@
 /* ldl.c: L D L^T of symmetric matrices and L D L^H of Hermitian ones with the pivoting of Bunch and Kaufman (1977), and
  * solves by them. */
 #include "../ldl_pivots.h"
-#include "number.h"
+#include "reference.h"
 
-static number times(smm_dtype t, number x, number y) {
-    return smm_is_complex(t) ? product(t, x, y) : (number){round_in(t, x.re * y.re), 0};
-}
 /* x y - z */
-static number less(smm_dtype t, number x, number y, number z) {
-    const number negative = {-z.re, -z.im};
-    return smm_is_complex(t) ? add_product(t, x, y, negative) : (number){fma_in(t, x.re, y.re, negative.re), 0};
-}
+static number less(smm_dtype t, number x, number y, number z) { return add_product(t, x, y, negated(z)); }
 
 /* A triangle of a matrix: the lower one, and what the other holds. */
 typedef struct triangle {
@@ -69,7 +63,7 @@ static block block_of(const triangle *x, intptr_t k) {
     block b = {.below = x->a[k + 1][k], .right = element(x, k, k + 1)};
     b.d0 = over(t, x->a[k][k], b.right);
     b.d1 = over(t, x->a[k + 1][k + 1], b.below);
-    b.determinant = less(t, b.d1, b.d0, (number){1, 0});
+    b.determinant = less(t, b.d1, b.d0, one);
     return b;
 }
 
@@ -92,7 +86,7 @@ static intptr_t factor(triangle *x) {
                 order = size_of(t, a[r][r]) >= round_in(t, alpha * of_r) ? 1 : 2;
             }
         }
-        const bool none = isnan(own) || is_useless(order == 2 ? most : size_of(t, a[p][p]));
+        const bool none = isnan(own) || is_useless((number){order == 2 ? most : size_of(t, a[p][p]), 0});
         if (none) p = k, order = 1;
         const intptr_t last = k + order - 1;
         if (p != last) exchange(x, k, last, p);
@@ -105,27 +99,22 @@ static intptr_t factor(triangle *x) {
             for (intptr_t i = k + 1; i < n; i++) l[0][i] = over(t, a[i][k], a[k][k]);
         } else { /* the inverse of the block, scaled by the elements beside its diagonal */
             const block b = block_of(x, k);
-            const number inverse = over(t, (number){1, 0}, b.determinant);
+            const number inverse = over(t, one, b.determinant);
             for (intptr_t i = k + 2; i < n; i++) {
-                l[0][i] = times(t, over(t, inverse, b.right), less(t, b.d1, a[i][k], a[i][k + 1]));
-                l[1][i] = times(t, over(t, inverse, b.below), less(t, b.d0, a[i][k + 1], a[i][k]));
+                l[0][i] = product(t, over(t, inverse, b.right), less(t, b.d1, a[i][k], a[i][k + 1]));
+                l[1][i] = product(t, over(t, inverse, b.below), less(t, b.d0, a[i][k + 1], a[i][k]));
             }
         }
         for (intptr_t i = last + 1; i < n; i++) {
             for (intptr_t j = last + 1; j <= i; j++)
-                for (intptr_t s = 0; s < order; s++) a[i][j] = fnma(t, a[i][k + s], mirrored(x, l[s][j]), a[i][j]);
+                for (intptr_t s = 0; s < order; s++)
+                    a[i][j] = subtract_product(t, a[i][k + s], mirrored(x, l[s][j]), a[i][j]);
             set_diagonal(x, i, a[i][i]);
         }
         for (intptr_t i = last + 1; i < n; i++)
             for (intptr_t s = 0; s < order; s++) a[i][k + s] = l[s][i];
     }
     return info;
-}
-
-static void swap(number *x, number *y) {
-    const number was = *x;
-    *x = *y;
-    *y = was;
 }
 
 /* b becomes the solution (LAPACK's sytrs, hetrs). */
@@ -136,7 +125,7 @@ static void solve(const triangle *x, number *b) {
         order = smm_ldl_order(x->pivots[k]);
         swap(&b[k + order - 1], &b[smm_ldl_row(x->pivots[k])]);
         for (intptr_t i = k + order; i < n; i++)
-            for (intptr_t s = 0; s < order; s++) b[i] = fnma(t, x->a[i][k + s], b[k + s], b[i]);
+            for (intptr_t s = 0; s < order; s++) b[i] = subtract_product(t, x->a[i][k + s], b[k + s], b[i]);
         if (order == 1) {
             b[k] = over(t, b[k], x->a[k][k]);
         } else {
@@ -150,7 +139,7 @@ static void solve(const triangle *x, number *b) {
     for (intptr_t end = n, order; end > 0; end -= order) {
         order = smm_ldl_order(x->pivots[end - 1]);
         for (intptr_t j = end - order; j < end; j++)
-            for (intptr_t i = end; i < n; i++) b[j] = fnma(t, x->a[i][j], b[i], b[j]);
+            for (intptr_t i = end; i < n; i++) b[j] = subtract_product(t, x->a[i][j], b[i], b[j]);
         swap(&b[end - 1], &b[smm_ldl_row(x->pivots[end - 1])]);
     }
     for (intptr_t i = 0; i < n; i++) b[i] = mirrored(x, b[i]);
@@ -162,21 +151,19 @@ static void get_lower(const smm_call *call, intptr_t q, triangle *x) {
     x->hermitian = smm_is_complex(call->dtype) && !(call->form & SMM_SYMMETRIC);
     for (intptr_t i = 0; i < x->n; i++) {
         for (intptr_t j = 0; j <= i; j++)
-            x->a[i][j] = get_any(&call->a, x->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j));
+            x->a[i][j] = get_number(&call->a, x->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j));
         set_diagonal(x, i, x->a[i][i]);
     }
 }
-
-static const number nan_number = {NAN, NAN}, zero = {0, 0};
 
 static void factor_one(const smm_call *call, intptr_t q, triangle *x) {
     const intptr_t info = factor(x);
     for (intptr_t i = 0; i < x->n; i++) {
         for (intptr_t j = 0; j < x->n; j++)
-            put_any(&call->ldl.ld, x->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j),
-                    info     ? nan_number
-                    : j <= i ? x->a[i][j]
-                             : zero);
+            put_number(&call->ldl.ld, x->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j),
+                       info     ? not_a_number
+                       : j <= i ? x->a[i][j]
+                                : zero);
         put_int(&call->ldl.pivots, q, smm_ldl_turned(call, i), smm_ldl_pivot(call, x->pivots[i]));
     }
     put_int(&call->ldl.info, q, 0, info ? smm_ldl_turned(call, info - 1) + 1 : 0);
@@ -187,10 +174,10 @@ static void solve_all(const smm_call *call, const smm_operand *b, const smm_oper
                       bool none) {
     for (intptr_t k = 0; k < call->k; k++) {
         number y[SMM_MOST_ORDER];
-        for (intptr_t i = 0; i < x->n; i++) y[i] = get_any(b, x->dtype, q, smm_ldl_turned(call, i), k);
+        for (intptr_t i = 0; i < x->n; i++) y[i] = get_number(b, x->dtype, q, smm_ldl_turned(call, i), k);
         if (!none) solve(x, y);
         for (intptr_t i = 0; i < x->n; i++)
-            put_any(to, x->dtype, q, smm_ldl_turned(call, i), k, none ? nan_number : y[i]);
+            put_number(to, x->dtype, q, smm_ldl_turned(call, i), k, none ? not_a_number : y[i]);
     }
 }
 
@@ -210,10 +197,12 @@ static void factor_and_solve_one(const smm_call *call, intptr_t q, triangle *x) 
     put_int(&call->solve_sym.info, q, 0, info ? smm_ldl_turned(call, info - 1) + 1 : 0);
 }
 
-void smm_reference_ldl(const smm_call *call, intptr_t q) {
-    triangle x;
-    get_lower(call, q, &x);
-    (call->op == SMM_OP_LDL         ? factor_one
-     : call->op == SMM_OP_SOLVE_SYM ? factor_and_solve_one
-                                    : solve_one)(call, q, &x);
+void smm_reference_ldl(const smm_call *call) {
+    for (intptr_t q = 0; q < call->batch; q++) {
+        triangle x;
+        get_lower(call, q, &x);
+        (call->op == SMM_OP_LDL         ? factor_one
+         : call->op == SMM_OP_SOLVE_SYM ? factor_and_solve_one
+                                        : solve_one)(call, q, &x);
+    }
 }

@@ -1,89 +1,76 @@
 /* lu.c: right-looking LU with partial pivoting, in place (Golub and Van Loan, Matrix Computations, algorithm 3.4.1),
- * and what follows from it: solutions and determinants. */
-#include <float.h>
-
+ * and what follows from it: solutions, determinants, and inverses of complex matrices. */
 #include "reference.h"
 
-static void exchange_rows(matrix a, intptr_t cols, intptr_t i, intptr_t p) {
-    for (intptr_t j = 0; j < cols && p != i; j++) {
-        const double x = a[i][j];
-        a[i][j] = a[p][j];
-        a[p][j] = x;
-    }
+/* The row i >= k of the largest |a_ik|, the first of equals. Nothing is larger than a NaN at row k. */
+static intptr_t pivot_row(const smm_lu_factors *f, intptr_t k) {
+    intptr_t p = k;
+    for (intptr_t i = k + 1; i < f->n; i++)
+        if (size_of(f->dtype, f->lu[i][k]) > size_of(f->dtype, f->lu[p][k])) p = i;
+    return p;
 }
 
-/* Factor f->lu. A zero pivot ends it; an infinite one is as bad. */
+/* Continue after a useless pivot; the result is overwritten with NaN. */
 static void factor(smm_lu_factors *f) {
+    const smm_dtype t = f->dtype;
     const intptr_t n = f->n;
-    double (*a)[SMM_MOST_ORDER] = f->lu;
-    bool zero = false, finite = true;
+    number(*const a)[SMM_MOST_ORDER] = f->lu;
     f->info = 0;
+    f->singular = false;
     for (intptr_t k = 0; k < n; k++) {
-        f->pivots[k] = zero ? k : pivot_row(a, n, k);
-        const double pivot = a[f->pivots[k]][k];
-        zero |= pivot == 0;
-        if (!f->info && (zero || is_useless(pivot))) f->info = k + 1;
-        finite &= zero || isfinite(pivot);
-        if (zero) continue;
-        exchange_rows(a, n, k, f->pivots[k]);
+        const intptr_t p = f->pivots[k] = pivot_row(f, k);
+        if (!f->info && is_useless(a[p][k])) {
+            f->info = k + 1;
+            f->singular = is_zero(a[p][k]);
+        }
+        for (intptr_t j = 0; j < n && p != k; j++) swap(&a[k][j], &a[p][j]);
         for (intptr_t i = k + 1; i < n; i++) {
-            a[i][k] = quotient(f->dtype, a[i][k], a[k][k]);
-            for (intptr_t j = k + 1; j < n; j++) a[i][j] = fma_in(f->dtype, -a[i][k], a[k][j], a[i][j]);
+            a[i][k] = quotient_of(t, a[i][k], a[k][k]);
+            for (intptr_t j = k + 1; j < n; j++) a[i][j] = subtract_product(t, a[i][k], a[k][j], a[i][j]);
         }
     }
-    f->singular = zero && finite;
 }
 
-/* x becomes the solution of A x = x. */
-static void solve(const smm_lu_factors *f, double *x) {
+static void solve(const smm_lu_factors *f, number *x) {
     const intptr_t n = f->n;
+    for (intptr_t i = 0; i < n; i++) swap(&x[i], &x[f->pivots[i]]);
     for (intptr_t j = 0; j < n; j++)
-        for (intptr_t i = j + 1; i < n; i++) x[i] = fma_in(f->dtype, -f->lu[i][j], x[j], x[i]);
+        for (intptr_t i = j + 1; i < n; i++) x[i] = subtract_product(f->dtype, f->lu[i][j], x[j], x[i]);
     for (intptr_t j = n - 1; j >= 0; j--) {
-        x[j] = quotient(f->dtype, x[j], f->lu[j][j]);
-        for (intptr_t i = 0; i < j; i++) x[i] = fma_in(f->dtype, -f->lu[i][j], x[j], x[i]);
+        x[j] = quotient_of(f->dtype, x[j], f->lu[j][j]);
+        for (intptr_t i = 0; i < j; i++) x[i] = subtract_product(f->dtype, f->lu[i][j], x[j], x[i]);
     }
 }
 
-/* x becomes P y of A^T y = x. */
-static void solve_transposed(const smm_lu_factors *f, double *x) {
+static void solve_transposed(const smm_lu_factors *f, number *x) {
     const intptr_t n = f->n;
     for (intptr_t j = 0; j < n; j++) {
-        x[j] = quotient(f->dtype, x[j], f->lu[j][j]);
-        for (intptr_t i = j + 1; i < n; i++) x[i] = fma_in(f->dtype, -f->lu[j][i], x[j], x[i]);
+        x[j] = quotient_of(f->dtype, x[j], f->lu[j][j]);
+        for (intptr_t i = j + 1; i < n; i++) x[i] = subtract_product(f->dtype, f->lu[j][i], x[j], x[i]);
     }
     for (intptr_t j = n - 1; j >= 0; j--)
-        for (intptr_t i = 0; i < j; i++) x[i] = fma_in(f->dtype, -f->lu[j][i], x[j], x[i]);
+        for (intptr_t i = 0; i < j; i++) x[i] = subtract_product(f->dtype, f->lu[j][i], x[j], x[i]);
+    for (intptr_t i = n - 1; i >= 0; i--) swap(&x[i], &x[f->pivots[i]]);
 }
 
-static void exchange(double *x, intptr_t i, intptr_t p) {
-    const double y = x[i];
-    x[i] = x[p];
-    x[p] = y;
-}
-
-void smm_lu_apply(const smm_lu_factors *f, double *x, bool transposed) {
-    for (intptr_t i = 0; i < f->n && !transposed; i++) exchange(x, i, f->pivots[i]);
+void smm_lu_apply(const smm_lu_factors *f, number *x, bool transposed) {
     (transposed ? solve_transposed : solve)(f, x);
-    for (intptr_t i = f->n - 1; i >= 0 && transposed; i--) exchange(x, i, f->pivots[i]);
 }
 
-/* Every right-hand side of matrix q, solved with its factors. */
-static void solve_all(const smm_call *call, const smm_lu_factors *f, intptr_t q) {
-    const bool transposed = call->form & SMM_TRANSPOSED, factored = call->op == SMM_OP_LU_SOLVE;
-    const smm_operand *b = factored ? &call->lu_solve.b : &call->solve.b;
-    const smm_operand *to = factored ? &call->lu_solve.x : &call->solve.x;
-    for (intptr_t j = 0; j < call->k; j++) {
-        double x[SMM_MOST_ORDER];
-        for (intptr_t i = 0; i < f->n; i++) x[i] = get(b, f->dtype, q, i, j);
-        smm_lu_apply(f, x, transposed);
-        for (intptr_t i = 0; i < f->n; i++) put(to, f->dtype, q, i, j, f->info ? NAN : x[i]);
+/* Each right-hand side of matrix q, solved with its factors; b NULL: the identity. */
+static void solve_all(const smm_call *call, const smm_lu_factors *f, intptr_t q, const smm_operand *b,
+                      const smm_operand *to, intptr_t sides) {
+    for (intptr_t j = 0; j < sides; j++) {
+        number x[SMM_MOST_ORDER];
+        for (intptr_t i = 0; i < f->n; i++) x[i] = b ? get_number(b, f->dtype, q, i, j) : i == j ? one : zero;
+        smm_lu_apply(f, x, call->form & SMM_TRANSPOSED);
+        for (intptr_t i = 0; i < f->n; i++) put_number(to, f->dtype, q, i, j, f->info ? not_a_number : x[i]);
     }
 }
 
 static void get_matrix(const smm_operand *a, smm_lu_factors *f, intptr_t q) {
     for (intptr_t i = 0; i < f->n; i++)
-        for (intptr_t j = 0; j < f->n; j++) f->lu[i][j] = get(a, f->dtype, q, i, j);
+        for (intptr_t j = 0; j < f->n; j++) f->lu[i][j] = get_number(a, f->dtype, q, i, j);
 }
 
 /* A pivot that is no row, or one above, is a failure and exchanges nothing. */
@@ -96,51 +83,66 @@ void smm_lu_given(const smm_operand *lu, const smm_operand *pivots, smm_lu_facto
         const bool is_row = p >= i && p < f->n;
         f->pivots[i] = is_row ? p : i;
         if (!is_row) wrong = -(i + 1);
-        if (f->lu[i][i] == 0) f->info = i + 1;
+        if (is_zero(f->lu[i][i])) f->info = i + 1;
     }
     if (wrong) f->info = wrong;
 }
 
-/* The product of the diagonal of U, negated for an odd number of exchanges: `plain`, and mantissa 2^exponent, which can
- * neither over- nor underflow and otherwise has the same bits. */
-typedef struct product {
-    double plain, mantissa;
-    int exponent;
-    bool safe; /* nothing of the plain product over- or underflows, or a factor is not finite */
-} product;
+static int exponent_of(number x) {
+    const double size = fmax(fabs(x.re), fabs(x.im));
+    int e = 0;
+    if (size > 0 && size < INFINITY) frexp(size, &e);
+    return e;
+}
+static number shifted(smm_dtype t, number x, intptr_t e) {
+    return (number){round_in(t, ldexp(x.re, (int)e)), round_in(t, ldexp(x.im, (int)e))};
+}
 
-static product product_of(const smm_lu_factors *f) {
-    product p = {1, 1, 0, true};
-    const double least = least_normal(f->dtype);
-    bool finite = true;
+/* The product of the diagonal of U, negated for an odd number of exchanges: the result times two to the exponent, which
+ * can neither over- nor underflow. That of real numbers is the plain product where nothing of it over- or underflows,
+ * or a factor is not finite. */
+static number product_of_pivots(const smm_lu_factors *f, intptr_t *exponent) {
+    const smm_dtype t = f->dtype;
+    const bool is_complex = smm_is_complex(t);
+    number p = one, plain = one;
+    bool safe = true, finite = true;
+    *exponent = 0;
+    for (intptr_t i = 0; i < f->n; i++)
+        if (f->pivots[i] != i) p.re = plain.re = -p.re;
     for (intptr_t i = 0; i < f->n; i++) {
-        const double u = f->pivots[i] == i ? f->lu[i][i] : -f->lu[i][i];
-        int exponent = 0;
-        p.plain = round_in(f->dtype, p.plain * u);
-        p.mantissa = round_in(f->dtype, p.mantissa * frexp(u, &exponent));
-        p.exponent += exponent;
-        p.safe &= isfinite(p.plain) && fabs(p.plain) >= least;
-        finite &= (bool)isfinite(u);
+        const number u = f->lu[i][i];
+        const int e = exponent_of(u);
+        p = product(t, p, shifted(t, u, -e));
+        const int g = is_complex ? exponent_of(p) : 0;
+        p = shifted(t, p, -g);
+        *exponent += e + g;
+        plain = product(t, plain, u);
+        safe &= isfinite(plain.re) && fabs(plain.re) >= least_normal(t);
+        finite &= is_finite(u);
     }
-    p.safe |= !finite;
-    return p;
+    if (is_complex || !(safe || !finite)) return p;
+    *exponent = 0;
+    return plain;
 }
 
-static double determinant(const smm_lu_factors *f) {
-    const product p = product_of(f);
-    return f->singular ? 0 : p.safe ? p.plain : ldexp(p.mantissa, p.exponent);
-}
-
-/* log |det A| and its sign; the logarithm is float64's, rounded. */
-static double log_determinant(const smm_lu_factors *f, double *sign) {
-    const product p = product_of(f);
-    const double x = p.safe ? p.plain : p.mantissa, log_x = log(fabs(x));
-    *sign = f->singular ? 0 : isnan(x) ? x : copysign(1, x);
-    return f->singular ? -INFINITY : round_in(f->dtype, p.safe ? log_x : log_x + p.exponent * M_LN2);
+static void put_determinant(const smm_call *call, const smm_lu_factors *f, intptr_t q) {
+    const smm_dtype t = f->dtype, real = smm_dtypes[t].real;
+    intptr_t exponent;
+    const number p = product_of_pivots(f, &exponent);
+    if (call->op == SMM_OP_DET) {
+        put_number(&call->det.det, t, q, 0, 0, f->singular ? zero : shifted(t, p, exponent));
+        return;
+    }
+    const double size = magnitude(t, p), log_size = round_in(t, log(size) + (double)exponent * M_LN2);
+    const bool is_sign = !smm_is_complex(t) && !isnan(p.re); /* also of an infinite p */
+    const number sign = is_sign ? (number){copysign(1, p.re), 0} : divided(t, p, size);
+    put_number(&call->slogdet.sign, t, q, 0, 0, f->singular ? zero : sign);
+    put(&call->slogdet.logabsdet, real, q, 0, 0, f->singular ? -INFINITY : log_size); /* log() is float64's, rounded */
 }
 
 intptr_t smm_reference_singular(const smm_call *call, intptr_t q) {
-    smm_lu_factors f = {.dtype = call->dtype, .n = call->n};
+    smm_lu_factors f;
+    f.dtype = call->dtype, f.n = call->n;
     get_matrix(&call->a, &f, q);
     factor(&f);
     return f.info;
@@ -148,7 +150,6 @@ intptr_t smm_reference_singular(const smm_call *call, intptr_t q) {
 
 void smm_reference_lu(const smm_call *call) {
     smm_lu_factors f = {.dtype = call->dtype, .n = call->n};
-    const intptr_t n = f.n;
     for (intptr_t q = 0; q < call->batch; q++) {
         if (call->op == SMM_OP_LU_SOLVE) {
             smm_lu_given(&call->a, &call->lu_solve.pivots, &f, q);
@@ -157,20 +158,19 @@ void smm_reference_lu(const smm_call *call) {
             factor(&f);
         }
         put_int(smm_info(call), q, 0, f.info);
-        double sign = 0;
         switch (call->op) {
         case SMM_OP_LU:
-            for (intptr_t i = 0; i < n; i++)
+            for (intptr_t i = 0; i < f.n; i++)
                 put_int(&call->lu.pivots, q, i, f.info && i + 1 >= f.info ? i : f.pivots[i]);
-            for (intptr_t i = 0; i < n; i++)
-                for (intptr_t j = 0; j < n; j++) put(&call->lu.lu, f.dtype, q, i, j, f.info ? NAN : f.lu[i][j]);
+            for (intptr_t i = 0; i < f.n; i++)
+                for (intptr_t j = 0; j < f.n; j++)
+                    put_number(&call->lu.lu, f.dtype, q, i, j, f.info ? not_a_number : f.lu[i][j]);
             break;
-        case SMM_OP_DET: put(&call->det.det, f.dtype, q, 0, 0, determinant(&f)); break;
-        case SMM_OP_SLOGDET:
-            put(&call->slogdet.logabsdet, f.dtype, q, 0, 0, log_determinant(&f, &sign));
-            put(&call->slogdet.sign, f.dtype, q, 0, 0, sign);
-            break;
-        default: solve_all(call, &f, q);
+        case SMM_OP_DET:
+        case SMM_OP_SLOGDET: put_determinant(call, &f, q); break;
+        case SMM_OP_INV: solve_all(call, &f, q, NULL, &call->inv.inverse, f.n); break;
+        case SMM_OP_SOLVE: solve_all(call, &f, q, &call->solve.b, &call->solve.x, call->k); break;
+        default: solve_all(call, &f, q, &call->lu_solve.b, &call->lu_solve.x, call->k);
         }
     }
 }

@@ -52,7 +52,7 @@ static double largest(const double *x, intptr_t n) {
 }
 
 /* Column j; the steps that it takes. */
-static int refine(const smm_call *call, intptr_t q, intptr_t j, matrix a, narrow *t, double bound) {
+static int refine(const smm_call *call, intptr_t q, intptr_t j, double a[][SMM_MOST_ORDER], narrow *t, double bound) {
     const intptr_t n = call->n;
     double x[SMM_MOST_ORDER] = {0}, r[SMM_MOST_ORDER];
     for (intptr_t i = 0; i < n; i++) r[i] = get(&call->solve_mixed.b, SMM_F64, q, i, j);
@@ -93,7 +93,7 @@ static void fall_back(const smm_call *call, intptr_t q) {
 static void mixed(const smm_call *call, intptr_t q) {
     narrow t = {.positive = call->form & SMM_POSITIVE, .n = call->n};
     const intptr_t n = call->n;
-    matrix a;
+    double a[SMM_MOST_ORDER][SMM_MOST_ORDER];
     double most = 0, norm = 0;
     bool overflowed = false;
     for (intptr_t i = 0; i < n; i++) {

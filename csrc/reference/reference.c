@@ -1,7 +1,7 @@
 /* reference.c: the plain kernel of an operation. */
 #include "reference.h"
 
-static void run_one(const smm_call *call) {
+void smm_reference_whole(const smm_call *call) {
     switch (call->op) {
     case SMM_OP_MATMUL: smm_reference_matmul(call); break;
     case SMM_OP_LU:
@@ -21,20 +21,14 @@ static void run_one(const smm_call *call) {
     case SMM_OP_EIGH:
     case SMM_OP_EIGVALSH: smm_reference_eigh(call); break;
     case SMM_OP_EIG:
-    case SMM_OP_EIGVALS:
-        for (intptr_t q = 0; q < call->batch; q++) smm_reference_eig(call, q);
-        break;
-    case SMM_OP_EXPM:
-        for (intptr_t q = 0; q < call->batch; q++) smm_reference_expm(call, q);
-        break;
+    case SMM_OP_EIGVALS: smm_reference_eig(call); break;
+    case SMM_OP_EXPM: smm_reference_expm(call); break;
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:
     case SMM_OP_SVDVALS: smm_reference_svd(call); break;
     case SMM_OP_LDL:
     case SMM_OP_LDL_SOLVE:
-    case SMM_OP_SOLVE_SYM:
-        for (intptr_t q = 0; q < call->batch; q++) smm_reference_ldl(call, q);
-        break;
+    case SMM_OP_SOLVE_SYM: smm_reference_ldl(call); break;
     case SMM_OP_SOLVE_TRIDIAGONAL:
     case SMM_OP_SOLVE_BANDED:
     case SMM_OP_SOLVEH_BANDED: smm_reference_banded(call); break;
@@ -44,10 +38,6 @@ static void run_one(const smm_call *call) {
     case SMM_OP_SOLVE_MIXED: smm_reference_mixed(call); break;
     case SMM_OPS: break;
     }
-}
-
-void smm_reference_whole(const smm_call *call) {
-    (smm_is_complex(call->dtype) ? smm_reference_complex : run_one)(call);
 }
 
 void smm_reference(const smm_call *call) {

@@ -5,48 +5,110 @@
  * complex matrix, with applications to condition estimation", ACM Trans. Math. Softw. 14, 1988; LAPACK's lacn2), which
  * never exceeds the norm but by rounding. The refinement is LAPACK's gerfs; in the form EXTRA residuals are computed in
  * twice the precision by error-free transformations (T. Ogita, S. M. Rump, S. Oishi, "Accurate sum and dot product",
- * SIAM J. Sci. Comput. 26, 2005), and it ends as gerfsx, by the size of corrections. */
-#include "errors.h"
+ * SIAM J. Sci. Comput. 26, 2005), and it ends as gerfsx, by the size of corrections.
+ *
+ * Of complex systems the estimator is LAPACK's zlacn2: in place of signs x / |x|, and A^H in place of A^T. As in
+ * zgerfs, magnitudes of single elements are |re| + |im| in componentwise errors; norms are of moduli. */
+#include "reference.h"
 
-/* diag(scale) A^-1, or of A^T; scale NULL: of ones. */
+/* The most corrections of a solution, and those in the form EXTRA. */
+enum { CORRECTIONS = 5, EXTRA_CORRECTIONS = 10 };
+
+/* sum - a x, and what the two roundings took from it, which is added to `rest`. */
+static void subtract_exactly(smm_dtype t, double *sum, double *rest, double a, double x) {
+    const double p = round_in(t, a * x), of_product = fma_in(t, -a, x, p);
+    const double next = round_in(t, *sum - p), moved = round_in(t, next - *sum);
+    const double of_sum = round_in(t, round_in(t, *sum - round_in(t, next - moved)) - round_in(t, p + moved));
+    *rest = round_in(t, *rest + round_in(t, of_sum + of_product));
+    *sum = next;
+}
+
+/* What is added where w may have underflowed, and up to which w: safe1 and safe2 of gerfs. */
+static double least_size(smm_dtype t, intptr_t n) { return (double)(n + 1) * least_normal(t); }
+static double safe_size(smm_dtype t, intptr_t n) { return least_size(t, n) / roundoff(t); }
+
+/* The largest size_i / w_i, where 0 / 0 is 0; NaN if one is. */
+static double largest_quotient(smm_dtype t, const double *size, const double *w, intptr_t n) {
+    const double small = least_size(t, n), safe = safe_size(t, n);
+    double most = 0;
+    bool is_nan = false;
+    for (intptr_t i = 0; i < n; i++) {
+        const double all = w[i] > safe ? size[i] / w[i] : round_in(t, size[i] + small) / round_in(t, w[i] + small);
+        const double ratio = size[i] == 0 ? 0 : round_in(t, all);
+        is_nan |= (bool)isnan(ratio);
+        if (ratio > most) most = ratio;
+    }
+    return is_nan ? NAN : most;
+}
+
+/* In place of size: size + c w, and more where w may have underflowed. */
+static void add_bounds(smm_dtype t, double *size, double c, const double *w, intptr_t n) {
+    for (intptr_t i = 0; i < n; i++) {
+        size[i] = fma_in(t, c, w[i], size[i]);
+        if (!(w[i] > safe_size(t, n))) size[i] = round_in(t, size[i] + least_size(t, n));
+    }
+}
+
+/* |x|, without squares that over- or underflow. */
+static double modulus(smm_dtype t, number x) {
+    if (!smm_is_complex(t)) return fabs(x.re);
+    const double re = fabs(x.re), im = fabs(x.im);
+    const double large = im > re ? im : re, small = im > re ? re : im, ratio = round_in(t, small / large);
+    return large == 0 ? large : round_in(t, large * round_in(t, sqrt(fma_in(t, ratio, ratio, 1))));
+}
+
+/* x = A^-1 x, or A^-H x. */
+static void apply(const smm_lu_factors *f, number *x, bool adjoint) {
+    for (intptr_t i = 0; i < f->n && adjoint; i++) x[i] = conjugate(x[i]);
+    smm_lu_apply(f, x, adjoint);
+    for (intptr_t i = 0; i < f->n && adjoint; i++) x[i] = conjugate(x[i]);
+}
+
+/* diag(scale) A^-1, or A^-H; scale NULL: of ones. */
 typedef struct inverse {
     const smm_lu_factors *factors;
-    bool transposed;
+    bool adjoint;
     const double *scale;
 } inverse;
 
-static void multiply(const inverse *b, double *x) {
-    smm_lu_apply(b->factors, x, b->transposed);
-    for (intptr_t i = 0; i < b->factors->n && b->scale; i++) x[i] = round_in(b->factors->dtype, x[i] * b->scale[i]);
+static void scale_all(const inverse *b, number *x) {
+    for (intptr_t i = 0; i < b->factors->n && b->scale; i++) x[i] = scaled(b->factors->dtype, x[i], b->scale[i]);
+}
+static void multiply(const inverse *b, number *x) {
+    apply(b->factors, x, b->adjoint);
+    scale_all(b, x);
+}
+static void multiply_adjoint(const inverse *b, number *x) {
+    scale_all(b, x);
+    apply(b->factors, x, !b->adjoint);
 }
 
-static void multiply_transpose(const inverse *b, double *x) {
-    for (intptr_t i = 0; i < b->factors->n && b->scale; i++) x[i] = round_in(b->factors->dtype, x[i] * b->scale[i]);
-    smm_lu_apply(b->factors, x, !b->transposed);
-}
-
-static double norm_1(smm_dtype dtype, const double *x, intptr_t n) {
-    double sum = 0;
-    for (intptr_t i = 0; i < n; i++) sum = round_in(dtype, sum + fabs(x[i]));
-    return sum;
+static double norm_1(smm_dtype t, const number *x, intptr_t n) {
+    double all = 0;
+    for (intptr_t i = 0; i < n; i++) all = round_in(t, all + modulus(t, x[i]));
+    return all;
 }
 
 /* The largest magnitude; NaN is never the largest. */
-static double largest(const double *x, intptr_t n, intptr_t *at) {
-    double most = fabs(x[0]);
+static double largest(smm_dtype t, const number *x, intptr_t n, intptr_t *at) {
+    double most = modulus(t, x[0]);
     *at = 0;
     for (intptr_t i = 1; i < n; i++)
-        if (fabs(x[i]) > most) most = fabs(x[ *at = i]);
+        if (modulus(t, x[i]) > most) most = modulus(t, x[ *at = i]);
     return most;
 }
 
-/* signs = those of x; whether they were so before. */
-static bool take_signs(double *signs, const double *x, intptr_t n) {
-    bool same = true;
+/* In place of x what has its phases, which are kept; whether signs of real numbers were so before. */
+static bool take_phases(smm_dtype t, number *x, number *kept, intptr_t n) {
+    bool same = !smm_is_complex(t);
     for (intptr_t i = 0; i < n; i++) {
-        const double sign = x[i] < 0 ? -1 : 1;
-        same &= signs[i] == sign;
-        signs[i] = sign;
+        const double size = modulus(t, x[i]);
+        if (smm_is_complex(t))
+            x[i] = size > least_normal(t) ? divided(t, x[i], size) : one;
+        else
+            x[i].re = x[i].re < 0 ? -1 : 1;
+        same &= x[i].re == kept[i].re;
+        kept[i] = x[i];
     }
     return same;
 }
@@ -55,158 +117,170 @@ static bool take_signs(double *signs, const double *x, intptr_t n) {
 static double estimate(const inverse *b) {
     enum { STEPS = 4 };
     const intptr_t n = b->factors->n;
-    const smm_dtype dtype = b->factors->dtype;
-    double x[SMM_MOST_ORDER], signs[SMM_MOST_ORDER] = {0};
-    for (intptr_t i = 0; i < n; i++) x[i] = round_in(dtype, 1 / (double)n);
+    const smm_dtype t = b->factors->dtype;
+    number x[SMM_MOST_ORDER], phases[SMM_MOST_ORDER] = {zero};
+    for (intptr_t i = 0; i < n; i++) x[i] = (number){round_in(t, 1 / (double)n), 0};
     multiply(b, x);
-    double found = norm_1(dtype, x, n);
+    double found = norm_1(t, x, n);
     if (n == 1) return found;
-    take_signs(signs, x, n);
-    for (intptr_t i = 0; i < n; i++) x[i] = signs[i];
-    multiply_transpose(b, x);
+    take_phases(t, x, phases, n);
+    multiply_adjoint(b, x);
     intptr_t j;
-    largest(x, n, &j);
+    largest(t, x, n, &j);
     for (int step = 0; step < STEPS; step++) {
-        for (intptr_t i = 0; i < n; i++) x[i] = i == j;
+        for (intptr_t i = 0; i < n; i++) x[i] = (number){i == j, 0};
         multiply(b, x);
-        const double next = norm_1(dtype, x, n);
-        const bool grew = next > found, same = take_signs(signs, x, n);
+        const double next = norm_1(t, x, n);
+        const bool grew = next > found;
         if (grew) found = next;
-        if (same || !grew) break;
-        for (intptr_t i = 0; i < n; i++) x[i] = signs[i];
-        multiply_transpose(b, x);
-        const double last = fabs(x[j]);
-        if (!(largest(x, n, &j) > last)) break;
+        if (take_phases(t, x, phases, n) || !grew) break;
+        multiply_adjoint(b, x);
+        const double last = modulus(t, x[j]);
+        if (!(largest(t, x, n, &j) > last)) break;
     }
     for (intptr_t i = 0; i < n; i++)
-        x[i] = (i % 2 ? -1 : 1) * round_in(dtype, 1 + round_in(dtype, (double)i / (double)(n - 1)));
+        x[i] = (number){(i % 2 ? -1 : 1) * round_in(t, 1 + round_in(t, (double)i / (double)(n - 1))), 0};
     multiply(b, x);
-    const double next = round_in(dtype, round_in(dtype, 2 * norm_1(dtype, x, n)) / (double)(3 * n));
+    const double next = round_in(t, round_in(t, 2 * norm_1(t, x, n)) / (double)(3 * n));
     return next > found ? next : found;
 }
 
 static void lu_rcond(const smm_call *call, intptr_t q) {
-    smm_lu_factors f = {.dtype = call->dtype, .n = call->n};
-    const double norm = get(&call->lu_rcond.norm_a, f.dtype, q, 0, 0);
+    const smm_dtype t = call->dtype, real = smm_dtypes[t].real;
+    smm_lu_factors f = {.dtype = t, .n = call->n};
+    const double norm = get(&call->lu_rcond.norm_a, real, q, 0, 0);
     smm_lu_given(&call->lu_rcond.a, &call->lu_rcond.pivots, &f, q);
     double rcond = f.n ? 0 : 1;
     bool is_nan = isnan(norm);
     for (intptr_t i = 0; i < f.n; i++)
-        for (intptr_t j = 0; j < f.n; j++) is_nan |= (bool)isnan(f.lu[i][j]);
+        for (intptr_t j = 0; j < f.n; j++) is_nan |= isnan(f.lu[i][j].re) || isnan(f.lu[i][j].im);
     if (f.n && !f.info && norm != 0) {
         const double found = estimate(&(inverse){&f, call->form & SMM_TRANSPOSED, NULL});
-        rcond = isnan(found) ? 0 : round_in(f.dtype, round_in(f.dtype, 1 / found) / norm);
+        rcond = isnan(found) ? 0 : round_in(t, round_in(t, 1 / found) / norm);
     }
-    put(&call->lu_rcond.rcond, f.dtype, q, 0, 0, (is_nan && f.n) || f.info < 0 ? NAN : rcond);
+    put(&call->lu_rcond.rcond, real, q, 0, 0, (is_nan && f.n) || f.info < 0 ? NAN : rcond);
     put_int(&call->lu_rcond.info, q, 0, f.info);
 }
 
 /* r = b - A x, w = |b| + |A| |x|. */
-static void residual(const smm_call *call, matrix a, const double *x, const double *b, double *r, double *w) {
-    const smm_dtype dtype = call->dtype;
+static void residual(const smm_call *call, numbers a, const number *x, const number *b, number *r, double *w) {
+    const smm_dtype t = call->dtype;
     for (intptr_t i = 0; i < call->n; i++) {
-        double sum = b[i], rest = 0;
-        w[i] = fabs(b[i]);
+        number s = b[i], rest = zero;
+        w[i] = size_of(t, b[i]);
         for (intptr_t j = 0; j < call->n; j++) {
-            w[i] = fma_in(dtype, fabs(a[i][j]), fabs(x[j]), w[i]);
-            if (call->form & SMM_EXTRA)
-                subtract_exactly(dtype, &sum, &rest, a[i][j], x[j]);
-            else
-                sum = fma_in(dtype, -a[i][j], x[j], sum);
+            w[i] = fma_in(t, size_of(t, a[i][j]), size_of(t, x[j]), w[i]);
+            if (!(call->form & SMM_EXTRA)) {
+                s = subtract_product(t, a[i][j], x[j], s);
+                continue;
+            }
+            subtract_exactly(t, &s.re, &rest.re, a[i][j].re, x[j].re);
+            if (!smm_is_complex(t)) continue;
+            subtract_exactly(t, &s.re, &rest.re, -a[i][j].im, x[j].im);
+            subtract_exactly(t, &s.im, &rest.im, a[i][j].re, x[j].im);
+            subtract_exactly(t, &s.im, &rest.im, a[i][j].im, x[j].re);
         }
-        r[i] = call->form & SMM_EXTRA ? round_in(dtype, sum + rest) : sum;
+        r[i] = call->form & SMM_EXTRA ? sum(t, s, rest) : s;
     }
 }
 
-static double componentwise(const smm_call *call, const double *r, const double *w) {
+static double componentwise(const smm_call *call, const number *r, const double *w) {
     double size[SMM_MOST_ORDER];
-    for (intptr_t i = 0; i < call->n; i++) size[i] = fabs(r[i]);
+    for (intptr_t i = 0; i < call->n; i++) size[i] = size_of(call->dtype, r[i]);
     return largest_quotient(call->dtype, size, w, call->n);
 }
 
 /* |r| / (|A| |x| + |b|) in infinity norms, NaN if r has one. */
-static double normwise(const smm_call *call, matrix a, const double *x, const double *b, const double *r) {
+static double normwise(const smm_call *call, numbers a, const number *x, const number *b, const number *r) {
+    const smm_dtype t = call->dtype;
     double norm = 0, most_x = 0, most_b = 0, most_r = 0;
     bool is_nan = false;
     for (intptr_t i = 0; i < call->n; i++) {
-        double sum = 0;
-        for (intptr_t j = 0; j < call->n; j++) sum = round_in(call->dtype, sum + fabs(a[i][j]));
-        if (sum > norm) norm = sum;
-        if (fabs(x[i]) > most_x) most_x = fabs(x[i]);
-        if (fabs(b[i]) > most_b) most_b = fabs(b[i]);
-        if (fabs(r[i]) > most_r) most_r = fabs(r[i]);
-        is_nan |= (bool)isnan(r[i]);
+        const double row = norm_1(t, a[i], call->n), left = modulus(t, r[i]);
+        if (row > norm) norm = row;
+        if (modulus(t, x[i]) > most_x) most_x = modulus(t, x[i]);
+        if (modulus(t, b[i]) > most_b) most_b = modulus(t, b[i]);
+        if (left > most_r) most_r = left;
+        is_nan |= (bool)isnan(left);
     }
     if (is_nan) return NAN;
-    return most_r == 0 ? 0 : round_in(call->dtype, most_r / fma_in(call->dtype, norm, most_x, most_b));
+    return most_r == 0 ? 0 : round_in(t, most_r / fma_in(t, norm, most_x, most_b));
 }
 
-static void get_all(const smm_call *call, matrix a, intptr_t q) {
+static void get_all(const smm_call *call, numbers a, intptr_t q) {
     for (intptr_t i = 0; i < call->n; i++)
-        for (intptr_t j = 0; j < call->n; j++) a[i][j] = get(&call->a, call->dtype, q, i, j);
+        for (intptr_t j = 0; j < call->n; j++) a[i][j] = get_number(&call->a, call->dtype, q, i, j);
 }
 
-static void get_column(const smm_call *call, const smm_operand *from, double *x, intptr_t q, intptr_t j) {
-    for (intptr_t i = 0; i < call->n; i++) x[i] = get(from, call->dtype, q, i, j);
+static void get_column(const smm_call *call, const smm_operand *from, number *x, intptr_t q, intptr_t j) {
+    for (intptr_t i = 0; i < call->n; i++) x[i] = get_number(from, call->dtype, q, i, j);
 }
 
 static void backward_error(const smm_call *call, intptr_t q) {
-    double x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER], w[SMM_MOST_ORDER];
-    matrix a;
+    number x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER];
+    double w[SMM_MOST_ORDER];
+    numbers a;
     get_all(call, a, q);
     put_int(&call->backward_error.info, q, 0, 0);
     for (intptr_t j = 0; j < call->k; j++) {
         get_column(call, &call->backward_error.x, x, q, j);
         get_column(call, &call->backward_error.b, b, q, j);
         residual(call, a, x, b, r, w);
-        put(&call->backward_error.berr, call->dtype, q, j, 0,
+        put(&call->backward_error.berr, smm_dtypes[call->dtype].real, q, j, 0,
             call->form & SMM_NORMWISE ? normwise(call, a, x, b, r) : componentwise(call, r, w));
     }
 }
 
 /* x becomes better until its backward error is at most u, or no less than half of what it was, or, in the form EXTRA,
  * until a correction is at most u |x|, or more than half of the one before. r, w: of the last x. */
-static double improve(const smm_call *call, const smm_lu_factors *f, matrix a, const double *b, double *x, double *r,
+static double improve(const smm_call *call, const smm_lu_factors *f, numbers a, const number *b, number *x, number *r,
                       double *w) {
+    const smm_dtype t = f->dtype;
     const bool extra = call->form & SMM_EXTRA;
-    const double u = roundoff(f->dtype);
+    const double u = roundoff(t);
     double last = extra ? INFINITY : 3;
     for (int step = 0;; step++) {
         residual(call, a, x, b, r, w);
         const double berr = componentwise(call, r, w);
-        double d[SMM_MOST_ORDER], size = berr, least = u;
+        number d[SMM_MOST_ORDER];
+        double size = berr, least = u;
         intptr_t at;
         for (intptr_t i = 0; i < f->n; i++) d[i] = r[i];
-        smm_lu_apply(f, d, false);
+        apply(f, d, false);
         if (extra) {
-            size = largest(d, f->n, &at);
-            least = round_in(f->dtype, u * largest(x, f->n, &at));
+            size = largest(t, d, f->n, &at);
+            least = round_in(t, u * largest(t, x, f->n, &at));
         }
         if (!(size > least && 2 * size <= last) || step == (extra ? EXTRA_CORRECTIONS : CORRECTIONS)) return berr;
-        for (intptr_t i = 0; i < f->n; i++) x[i] = round_in(f->dtype, x[i] + d[i]);
+        for (intptr_t i = 0; i < f->n; i++) x[i] = sum(t, x[i], d[i]);
         last = size;
     }
 }
 
-/* |x - A^-1 b| / |x| in infinity norms is at most | |A^-1| (|r| + c w) | / |x|, where c w bounds the error of r. In the
- * form EXTRA that may be as small as the rounding of x, which the estimate may miss: that is added. */
-static double forward_error(const smm_call *call, const smm_lu_factors *f, const double *x, const double *r,
+/* |x - A^-1 b| / |x| in infinity norms is at most | |A^-1| (|r| + c w) | / |x|, where c w bounds the error of r: each
+ * part of a complex one has twice as many terms. In the form EXTRA that may be as small as the rounding of x, which the
+ * estimate may miss: that is added. */
+static double forward_error(const smm_call *call, const smm_lu_factors *f, const number *x, const number *r,
                             const double *w) {
-    const double of_sum = (double)(f->n + 1) * roundoff(f->dtype),
+    const smm_dtype t = f->dtype;
+    const intptr_t parts = smm_is_complex(t) ? 2 : 1;
+    const double of_sum = (double)(parts * (f->n + 1)) * roundoff(t),
                  c = call->form & SMM_EXTRA ? of_sum * of_sum : of_sum;
     double scale[SMM_MOST_ORDER];
     intptr_t at;
-    for (intptr_t i = 0; i < f->n; i++) scale[i] = fabs(r[i]);
-    add_bounds(f->dtype, scale, c, w, f->n);
-    const double found = estimate(&(inverse){f, true, scale}), size = largest(x, f->n, &at);
-    const double ferr = size == 0 ? found : round_in(f->dtype, found / size);
-    return call->form & SMM_EXTRA ? round_in(f->dtype, ferr + roundoff(f->dtype)) : ferr;
+    for (intptr_t i = 0; i < f->n; i++) scale[i] = size_of(t, r[i]);
+    add_bounds(t, scale, c, w, f->n);
+    const double found = estimate(&(inverse){f, true, scale}), size = largest(t, x, f->n, &at);
+    const double ferr = size == 0 ? found : round_in(t, found / size);
+    return call->form & SMM_EXTRA ? round_in(t, ferr + (double)parts * roundoff(t)) : ferr;
 }
 
 static void refine(const smm_call *call, intptr_t q) {
-    smm_lu_factors f = {.dtype = call->dtype, .n = call->n};
-    double x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER], w[SMM_MOST_ORDER];
-    matrix a;
+    const smm_dtype t = call->dtype, real = smm_dtypes[t].real;
+    smm_lu_factors f = {.dtype = t, .n = call->n};
+    number x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER];
+    double w[SMM_MOST_ORDER];
+    numbers a;
     get_all(call, a, q);
     smm_lu_given(&call->refine.lu, &call->refine.pivots, &f, q);
     put_int(&call->refine.info, q, 0, f.info);
@@ -218,9 +292,9 @@ static void refine(const smm_call *call, intptr_t q) {
             berr = improve(call, &f, a, b, x, r, w);
             ferr = forward_error(call, &f, x, r, w);
         }
-        for (intptr_t i = 0; i < f.n; i++) put(&call->refine.refined, f.dtype, q, i, j, f.info ? NAN : x[i]);
-        put(&call->refine.ferr, f.dtype, q, j, 0, f.info ? NAN : ferr);
-        put(&call->refine.berr, f.dtype, q, j, 0, f.info ? NAN : berr);
+        for (intptr_t i = 0; i < f.n; i++) put_number(&call->refine.refined, t, q, i, j, f.info ? not_a_number : x[i]);
+        put(&call->refine.ferr, real, q, j, 0, f.info ? NAN : ferr);
+        put(&call->refine.berr, real, q, j, 0, f.info ? NAN : berr);
     }
 }
 

@@ -1,6 +1,5 @@
 /* condition.cuh: condition numbers from LU, as csrc/reference/refinement.c, whose comments say what is computed and
- * from where; of complex matrices as csrc/reference/refinement_numbers.c. The estimate of norms of inverses serves
- * bounds of errors (REFINE), too.
+ * from where. The estimate of norms of inverses serves bounds of errors (REFINE), too.
  *
  * LANES threads have a matrix, whose rows, and those of vectors, are spread over them: vectors are in registers, the
  * factors in shared memory. A sum over the columns of a row is in one lane; one over the rows of a vector, as the order

@@ -1,6 +1,6 @@
 /* refinement_lanes.cuh: condition numbers (LU_RCOND), backward errors (BACKWARD_ERROR) and refinement (REFINE), as
- * csrc/reference/refinement.c, whose comments say what is computed and from where; of complex matrices as
- * csrc/reference/refinement_numbers.c. How threads share a matrix says condition.cuh.
+ * csrc/reference/refinement.c, whose comments say what is computed and from where. How threads share a matrix says
+ * condition.cuh.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: of each matrix its factors, itself, or both, and a vector.
