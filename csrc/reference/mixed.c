@@ -28,7 +28,7 @@ static void factor(narrow *t) {
         call.op = SMM_OP_CHOLESKY;
         call.cholesky = (smm_cholesky_operands){of_floats(t->a, t->n), of_floats(t->factors, t->n), of_ints(&t->info)};
     }
-    smm_reference(&call);
+    (t->positive ? smm_reference_cholesky : smm_reference_lu)(&call);
 }
 
 static void solve(narrow *t, float *b, float *x) {
@@ -40,7 +40,7 @@ static void solve(narrow *t, float *b, float *x) {
         call.cho_solve =
             (smm_cho_solve_operands){.a = of_floats(t->factors, t->n), .b = of_floats(b, 1), .x = of_floats(x, 1)};
     }
-    smm_reference(&call);
+    (t->positive ? smm_reference_cholesky : smm_reference_lu)(&call);
 }
 
 /* The largest magnitude, NaN if one is. */
@@ -87,7 +87,7 @@ static void fall_back(const smm_call *call, intptr_t q) {
         (smm_solve_operands){call->solve_mixed.a, call->solve_mixed.b, call->solve_mixed.x, call->solve_mixed.info};
     for (int i = 0; i < smm_operations[one.op].count; i++)
         if (one.operand[i].data) one.operand[i].data = (char *)one.operand[i].data + q * one.operand[i].batch;
-    smm_reference(&one);
+    (call->form & SMM_POSITIVE ? smm_reference_cholesky : smm_reference_lu)(&one);
 }
 
 static void mixed(const smm_call *call, intptr_t q) {

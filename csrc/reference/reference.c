@@ -1,7 +1,10 @@
-/* reference.c: the plain kernel of an operation. */
+/* reference.c: the plain kernel of an operation. Of a type that is only stored, the operands are converted to numbers
+ * of the type that it is computed in, dense, one matrix at a time, and the outputs back, rounded once. */
+#include <stdlib.h>
+
 #include "reference.h"
 
-void smm_reference_whole(const smm_call *call) {
+static void whole(const smm_call *call) {
     switch (call->op) {
     case SMM_OP_MATMUL: smm_reference_matmul(call); break;
     case SMM_OP_LU:
@@ -40,6 +43,51 @@ void smm_reference_whole(const smm_call *call) {
     }
 }
 
+/* Operand i of matrix q to x, or back. */
+static void copy(const smm_call *call, int i, intptr_t q, const smm_operand *x, bool back) {
+    const smm_dtype stored = call->dtype, computed = smm_dtypes[stored].computed;
+    intptr_t rows, cols;
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
+    for (intptr_t r = 0; r < rows; r++)
+        for (intptr_t c = 0; c < cols; c++)
+            if (back)
+                put(&call->operand[i], stored, q, r, c, get(x, computed, 0, r, c));
+            else
+                put(x, computed, 0, r, c, get(&call->operand[i], stored, q, r, c));
+}
+
+static void converted(const smm_call *call, intptr_t q) {
+    const smm_operation *operation = &smm_operations[call->op];
+    smm_call one = *call;
+    bool has_memory = true;
+    one.batch = 1;
+    one.dtype = smm_dtypes[call->dtype].computed;
+    for (int i = 0; i < operation->count; i++) {
+        const smm_operand *x = &call->operand[i];
+        const intptr_t size = smm_size_of(call->op, one.dtype, i);
+        intptr_t rows, cols;
+        if (!x->data) continue;
+        smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
+        if (!smm_is_converted(call->op, call->dtype, i)) {
+            one.operand[i].data = (char *)x->data + q * x->batch;
+            continue;
+        }
+        one.operand[i] = (smm_operand){malloc((size_t)(rows * cols * size + 1)), 0, cols * size, size};
+        has_memory = has_memory && one.operand[i].data;
+        if (has_memory) copy(call, i, q, &one.operand[i], false);
+    }
+    if (has_memory) whole(&one);
+    for (int i = 0; i < operation->count; i++) {
+        if (!call->operand[i].data || !smm_is_converted(call->op, call->dtype, i)) continue;
+        if (operation->operand[i].direction & SMM_WRITTEN && has_memory) copy(call, i, q, &one.operand[i], true);
+        free(one.operand[i].data);
+    }
+}
+
+static void stored(const smm_call *call) {
+    for (intptr_t q = 0; q < call->batch; q++) converted(call, q);
+}
+
 void smm_reference(const smm_call *call) {
     if (smm_is_in_parts(call)) {
         smm_run_in_parts(call, &smm_reference_parts);
@@ -47,6 +95,6 @@ void smm_reference(const smm_call *call) {
     }
     for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call one = smm_run_of(call, r);
-        (smm_is_stored(one.dtype) ? smm_reference_stored : smm_reference_whole)(&one);
+        (smm_is_stored(one.dtype) ? stored : whole)(&one);
     }
 }

@@ -19,8 +19,6 @@ void smm_reference_svd(const smm_call *call);        /* SVD, SVD_FULL, SVDVALS *
 void smm_reference_ldl(const smm_call *call);        /* LDL, LDL_SOLVE, SOLVE_SYM */
 void smm_reference_refinement(const smm_call *call); /* LU_RCOND, BACKWARD_ERROR, REFINE */
 void smm_reference_mixed(const smm_call *call);      /* SOLVE_MIXED */
-void smm_reference_whole(const smm_call *call);      /* a call of one run, not in parts */
-void smm_reference_stored(const smm_call *call);     /* any, of a type that is only stored */
 
 extern const smm_parts_kernels smm_reference_parts; /* levels.c: SOLVE_TRIDIAGONAL in parts */
 
