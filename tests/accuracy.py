@@ -256,6 +256,12 @@ def assert_same(results, expected):
     assert_same_bits(x, y)
 
 
+def same_signs(x, y):
+    """Of all parts that are numbers, zeros included."""
+    parts = ((x.real, y.real), (x.imag, y.imag)) if x.dtype.kind == "c" else ((x, y),)
+    return all((np.isnan(x) | (np.signbit(x) == np.signbit(y))).all() for x, y in parts)
+
+
 def has_fma(isa):
     return isa != "portable"
 

@@ -1,4 +1,5 @@
 import importlib
+import inspect
 import os
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    items[:] = filter(needs_isa, items)
+    items[:] = filter(is_tried, items)
     for item in items:
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if LIBRARIES & {*item.fixturenames, *(x for x in parameters if isinstance(x, str))}:
@@ -58,12 +59,22 @@ def isa(request):
     core.select_isa(None)
 
 
-def needs_isa(item):
+def is_tried(item):
+    """Whether there is something to test with these parameters: the function that `@pytest.mark.where` has
+    says so. A skip is for what the machine lacks."""
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    return needs_isa(item, given.get("isa")) and all(
+        holds(*(given.get(name) for name in inspect.signature(holds).parameters))
+        for mark in item.iter_markers("where")
+        for holds in mark.args
+    )
+
+
+def needs_isa(item, isa):
     """Whether a test must be tried with its instruction set. The best one, and those that round otherwise,
     always are. For accuracy (`@pytest.mark.accuracy`) that is enough: with FMA all give the same bits, which
     test_bits.py and core/test_linalg.c compare. complex64 (`@pytest.mark.best_isa`) is tried with the best
     alone, since core/test_linalg.c tries all."""
-    isa = item.callspec.params.get("isa") if hasattr(item, "callspec") else None
     if isa in (None, core.isas_available()[-1]):
         return True
     return not item.get_closest_marker("best_isa") and not (

@@ -149,6 +149,16 @@ def every_kind(rng, m, n, dtype):
     return np.ascontiguousarray(rng.permutation(x))
 
 
+def kinds(rng, m, n, dtype):
+    """Good, hard and bad matrices, next to each other; symmetric ones among the square."""
+    stacks = [kind(rng, m, n, dtype) for kind in (good, extreme, deficient, not_finite) for _ in range(2)]
+    if m == n:
+        x = good(rng, n, n, dtype)
+        stacks.append((x @ x.conj().mT + 0.01 * np.eye(n)).astype(dtype))
+    a = np.concatenate(stacks)
+    return a[rng.permutation(len(a))]
+
+
 def symmetric(x):
     """Lower triangles of x made symmetric, or Hermitian."""
     lower = np.tril(x)
@@ -197,15 +207,6 @@ def every_definite(rng, n, dtype):
     ]
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(rng.permutation(np.concatenate([fine, *others])))
-
-
-OF_DIAGONALS = (
-    "solve_tridiagonal",
-    "solve_tridiagonal_unpivoted",
-    "solve_banded",
-    "solveh_banded",
-    "solveh_banded_upper",
-)
 
 
 def diagonals_of_every_kind(rng, name, m, n, k, count, dtype, lower=None):

@@ -358,9 +358,9 @@ def test_array_ufunc_none_opts_out():
 def _catalogue():
     """Every function of the catalogue, and a call of each of them with arrays of NumPy."""
     pytest.importorskip("dask.array")
-    from test_dask import ALL, CASES, stacks
+    from test_dask import ALL, case_of, stacks
 
-    calls = {name: (ALL[name], CASES.get(name, lambda f, x: f(x["s"]))) for name in sorted(ALL)}
+    calls = {name: (ALL[name], case_of(name)) for name in sorted(ALL)}
     others = {
         "conv2d": lambda f, x: f(x["cube"], x["cube"][:, :, :1], padding=1),
         "linsolve": lambda f, x: f(x["s"], x["b"], assume_a="banded", return_rcond=True),

@@ -17,21 +17,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import GUFUNCS
 
 from smallmm import _core
 from smallmm._base.shapes import PRODUCTS, SCALED
 
 RECORDED = Path(__file__).with_name("bits.json")
-GUFUNCS = sorted(name for name, x in vars(_core).items() if isinstance(x, np.ufunc))
 DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 ROWS = [
     (name, dtype)
-    for name in GUFUNCS
+    for name in sorted(GUFUNCS)
     if name not in ("lu_factor_tall", "lu_factor_wide")  # no kernel takes them
     for dtype in DTYPES
-    if dtype == "f64"
-    or (dtype == "f32" and not name.startswith("solve_mixed"))
-    or _core.gufunc_rows[name][0] in _core.complex_operations
+    if GUFUNCS[name].takes(DTYPES[dtype])
 ]
 INEXACT = {"slogdet": [0]}  # the outputs that are recorded: not the logarithm
 OF_DIAGONALS = "solve_tridiagonal", "solve_banded", "solveh_banded"

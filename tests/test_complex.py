@@ -30,10 +30,9 @@ def assert_close(x, expected, dtype):
 # --- products ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.where.with_args(lambda isa: has_fma(isa))  # others round twice
 def test_parts_of_a_product(isa):
     """Each part is the term of the first factor's real part, and then that of its imaginary part."""
-    if not has_fma(isa):
-        pytest.skip("rounds twice")
     a, b = np.complex128(complex(1 + 2**-30, 1)), np.complex128(complex(1 + 2**-30, 1))
     (c,) = smallmm.matmul(np.full((1, 1), a), np.full(1, b))
     square = np.float64((1 + 2**-30) ** 2)  # rounded, then less 1 by a fused multiply-add
@@ -273,6 +272,7 @@ ARGUMENTS = {  # of a gufunc, of a good matrix
 }
 
 
+@pytest.mark.where.with_args(lambda name, n: n > 2 or "banded" not in name)  # they have three diagonals
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 17, 32])
 @pytest.mark.parametrize(
     "name", [*ARGUMENTS, "solve", "solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
@@ -281,8 +281,6 @@ def test_real_systems_with_complex_right_hand_sides(isa, dtype, name, n, rng):
     """Parts of the solution are the solutions for the parts, in every layout."""
     gufunc = getattr(core, name)
     a = rng.standard_normal((9, n, n)).astype(real(dtype)) + 3 * np.eye(n, dtype=real(dtype))
-    if "banded" in name and n < 3:
-        pytest.skip("three diagonals")
     operands = tuple(ARGUMENTS.get(name, lambda a: (a,))(a))
     for k in (1, 3):
         b = normal(rng, (9, n, k), dtype)

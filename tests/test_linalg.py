@@ -3,9 +3,7 @@ matrices of every kind, against the reference (to the bit) and against the table
 
 import functools
 from contextlib import nullcontext
-from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,17 +21,15 @@ from accuracy import (
     assert_same_bits,
     bound,
     has_fma,
-    real,
     unit_roundoff,
 )
+from cases import DRAWN, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layouts import LAYOUTS, WRITABLE
 from matrices import (
     conditioned,
     deficient,
-    every_definite,
-    every_kind,
     good,
     good_definite,
     nearly_deficient,
@@ -43,278 +39,23 @@ from matrices import (
 
 import smallmm
 import smallmm._core as core
-from smallmm._base.shapes import takes_complex
 
 LANES = (4, 8, 16)
 BATCHES = sorted({0, 1, *(lanes + d for lanes in LANES for d in (-1, 0, 1))})
-SHAPES_OF_QR = [
-    *((n, n) for n in range(1, 33)),
-    *((2 * n + 1, n) for n in (*range(1, 9), 12, 16, 21)),
-    *((n, 2 * n + 1) for n in (*range(1, 9), 12, 16, 21)),
-    *[(1, 32), (32, 1), (1024, 1), (1, 1024), (100, 10), (10, 100), (33, 31), (31, 33), (341, 3), (3, 341)],
-]
-OF_ANY_ORDER = tuple((n, n) for n in (*range(1, 12), 16, 23, 32, 33, 70))
-FEW_SHAPES_OF_QR = [(1, 1), (3, 3), (5, 2), (2, 5), (8, 8), (12, 4), (17, 9), (9, 17), (32, 32), (60, 6)]
 
 
-@dataclass(frozen=True)
-class Case:
-    """A gufunc and what to give it."""
-
-    gufunc: np.ufunc
-    operands: Any  # function of (rng, m, n, dtype): stacks of the same length
-    shapes: tuple = tuple((n, n) for n in range(1, 33))
-    few_shapes: tuple = tuple((n, n) for n in (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32))
-
-    @property
-    def name(self):
-        return self.gufunc.__name__
-
-
-@functools.cache
-def drawn(kind, *sizes_and_dtype):
-    """A stack of a kind of matrices, the same for all operations and instruction sets, read only."""
-    stack = kind(np.random.default_rng([1, *sizes_and_dtype[:-1]]), *sizes_and_dtype)
-    stack.flags.writeable = False
-    return stack
-
-
-def matrices(rng, m, n, dtype):
-    many = drawn(every_kind, m, n, dtype)
-    return (many if m * n <= 256 else many[: LANES[-1] + 5],)  # the reference is slow
-
-
-def definite(rng, m, n, dtype):
-    return (drawn(every_definite, n, dtype),)
-
-
-def with_right_sides(kind):
-    def operands(rng, m, n, dtype):
-        (a,) = kind(rng, m, n, dtype)
-        return a, normal(rng, (len(a), m, 3), dtype)
-
-    return operands
-
-
-def factored(rng, m, n, dtype):
-    a, b = with_right_sides(matrices)(rng, m, n, dtype)
-    lu, pivots, _ = core.reference(core.lu_factor, a)
-    return lu, pivots, b
-
-
-def factors(rng, m, n, dtype):
-    """Triangular factors, with anything in the other triangle."""
-    a, b = with_right_sides(definite)(rng, m, n, dtype)
-    c, _ = core.reference(core.cholesky, a)
-    return np.tril(c) + np.triu(a, 1), b
-
-
-def upper_factors(rng, m, n, dtype):
-    c, b = factors(rng, m, n, dtype)
-    return np.ascontiguousarray(c.mT), b
-
-
-def ldl_factored(gufunc):
-    """Factors, with anything in the other triangle, and some pivots that are none."""
-    lower = not gufunc.__name__.endswith("upper")
-
-    def operands(rng, m, n, dtype):
-        a, b = with_right_sides(matrices)(rng, m, n, dtype)
-        ld, pivots, _ = core.reference(gufunc, a)
-        pivots[::7, n // 2] = rng.choice([-1, 0, n + 1, 2**31 - 1, -(2**31), -n], len(pivots[::7]))
-        return ld + (np.triu(a, 1) if lower else np.tril(a, -1)), pivots, b
-
-    return operands
-
-
-def tridiagonal(rng, m, n, dtype):
-    a, b = with_right_sides(matrices)(rng, m, n, dtype)
-    return *(np.ascontiguousarray(a.diagonal(k, 1, 2)) for k in (-1, 0, 1)), b
-
-
-def banded(rng, m, n, dtype):
-    """Some more of the diagonals below the main one, and some fewer."""
-    a, b = with_right_sides(matrices)(rng, m, n, dtype)
-    ab = np.ascontiguousarray(a[:, : 1 + n % 5])
-    return ab, rng.integers(0, ab.shape[1], len(ab)).astype(np.int32), b
-
-
-def definite_banded(lower):
-    def operands(rng, m, n, dtype):
-        a, b = with_right_sides(definite)(rng, m, n, dtype)
-        ab = np.zeros((len(a), 1 + n % 4, n), dtype)
-        for k in range(min(n, ab.shape[1])):
-            if lower:
-                ab[:, k, : n - k] = a.diagonal(k, 1, 2)
-            else:
-                ab[:, -1 - k, k:] = a.diagonal(k, 1, 2)
-        return ab, b
-
-    return operands
-
-
-def least_squares(rng, m, n, dtype):
-    a = np.concatenate([*matrices(rng, m, n, dtype), drawn(nearly_deficient, m, n, dtype)])
-    a, b = with_right_sides(lambda *_: (rng.permutation(a),))(rng, m, n, dtype)
-    eps, real = np.finfo(dtype).eps, np.finfo(dtype).dtype if np.dtype(dtype).kind == "c" else dtype
-    return a, b, np.resize(np.array([max(m, n) * eps, 1e-3, eps**2, 0], real), len(a))
-
-
-def conditions(rng, m, n, dtype):
-    """Factors, and norms of what was factored."""
-    (a,) = matrices(rng, m, n, dtype)
-    lu, pivots, _ = core.reference(core.lu_factor, a)
-    with np.errstate(all="ignore"):
-        return lu, pivots, np.abs(a).sum(-2).max(-1).astype(real(dtype))
-
-
-def inexact(rng, m, n, dtype):
-    """Solutions that refinement needs several steps for."""
-    a, b = with_right_sides(matrices)(rng, m, n, dtype)
-    lu, pivots, _ = core.reference(core.lu_factor, a)
-    x = core.reference(core.lu_solve, lu, pivots, b)
-    with np.errstate(all="ignore"):
-        return a, lu, pivots, b, x + x * (normal(rng, x.shape, dtype) / 128)
-
-
-def solutions(rng, m, n, dtype):
-    a, _, _, b, x = inexact(rng, m, n, dtype)
-    return a, x, b
-
-
-def exponents(rng, m, n, dtype):
-    """Of sizes that need no squaring and several, triangular ones among them."""
-    a = matrices(rng, m, n, dtype)[0].copy()
-    with np.errstate(all="ignore"):
-        a[::3] = np.triu(a[::3])
-        a[1::6] = np.tril(a[1::6])
-        sizes = np.resize([1, 3e-3, 20, 400], (len(a), 1, 1))
-        return ((a * sizes / np.maximum(np.sqrt(n), 1)).astype(dtype),)
-
-
-def tall(shapes):
-    return tuple((m, n) for m, n in shapes if m >= n)
-
-
-def wide(shapes):
-    return tuple((m, n) for m, n in shapes if m <= n)
-
-
-def qr_case(gufunc, of=tuple, operands=matrices):
-    return Case(gufunc, operands, of(SHAPES_OF_QR), of(FEW_SHAPES_OF_QR))
-
-
-def moderate(shapes):
-    """Without those whose square Q would be huge."""
-    return tuple((m, n) for m, n in shapes if m <= 128)
-
-
-def flat(shapes):
-    """Without those whose square Vh would be huge."""
-    return tuple((m, n) for m, n in shapes if n <= 128)
-
-
-CASES = {
-    case.name: case
-    for case in (
-        Case(core.lu_factor, matrices),
-        Case(core.lu_solve, factored),
-        Case(core.lu_solve_transposed, factored),
-        Case(core.solve, with_right_sides(matrices)),
-        Case(core.inv, matrices),
-        Case(core.det, matrices),
-        Case(core.slogdet, matrices),
-        Case(core.cholesky, definite),
-        Case(core.cholesky_upper, definite),
-        Case(core.cho_solve, factors),
-        Case(core.cho_solve_upper, upper_factors),
-        Case(core.solve_lower, with_right_sides(matrices)),
-        Case(core.solve_upper, with_right_sides(matrices)),
-        Case(core.solve_unit_lower, with_right_sides(matrices)),
-        Case(core.solve_unit_upper, with_right_sides(matrices)),
-        qr_case(core.qr_tall, tall),
-        qr_case(core.qr_complete, moderate),
-        qr_case(core.qr_r_tall, tall),
-        qr_case(core.qr_r_wide, wide),
-        qr_case(core.qr_raw_tall, tall),
-        qr_case(core.qr_raw_wide, wide),
-        qr_case(core.lstsq, operands=least_squares),
-        Case(core.eigh, matrices),
-        Case(core.eigh_upper, matrices),
-        Case(core.eigvalsh, matrices),
-        Case(core.eigvalsh_upper, matrices),
-        Case(core.eig, matrices),
-        Case(core.eigvals, matrices),
-        Case(core.expm, exponents),
-        qr_case(core.svd_tall, tall),
-        qr_case(core.svd_wide, wide),
-        qr_case(core.svd_full_tall, lambda shapes: moderate(tall(shapes))),
-        qr_case(core.svd_full_wide, lambda shapes: flat(wide(shapes))),
-        qr_case(core.svdvals_tall, tall),
-        qr_case(core.svdvals_wide, wide),
-        Case(core.solve_pos, with_right_sides(definite)),
-        Case(core.solve_pos_upper, with_right_sides(definite)),
-        Case(core.solve_sym, with_right_sides(matrices)),
-        Case(core.solve_sym_upper, with_right_sides(matrices)),
-        Case(core.solve_her, with_right_sides(matrices)),
-        Case(core.solve_her_upper, with_right_sides(matrices)),
-        Case(core.ldl_factor, matrices),
-        Case(core.ldl_factor_upper, matrices),
-        Case(core.ldl_factor_symmetric, matrices),
-        Case(core.ldl_factor_symmetric_upper, matrices),
-        Case(core.ldl_solve, ldl_factored(core.ldl_factor)),
-        Case(core.ldl_solve_upper, ldl_factored(core.ldl_factor_upper)),
-        Case(core.ldl_solve_symmetric, ldl_factored(core.ldl_factor_symmetric)),
-        Case(core.ldl_solve_symmetric_upper, ldl_factored(core.ldl_factor_symmetric_upper)),
-        Case(core.solve_tridiagonal, tridiagonal, OF_ANY_ORDER),
-        Case(core.solve_tridiagonal_unpivoted, tridiagonal, OF_ANY_ORDER),
-        Case(core.solve_banded, banded, OF_ANY_ORDER),
-        Case(core.solveh_banded, definite_banded(lower=True), OF_ANY_ORDER),
-        Case(core.solveh_banded_upper, definite_banded(lower=False), OF_ANY_ORDER),
-        Case(core.lu_rcond, conditions),
-        Case(core.lu_rcond_inf, conditions),
-        Case(core.backward_error, solutions),
-        Case(core.backward_error_extra, solutions),
-        Case(core.backward_error_norm, solutions),
-        Case(core.backward_error_norm_extra, solutions),
-        Case(core.refine, inexact),
-        Case(core.refine_extra, inexact),
-        Case(core.solve_mixed, with_right_sides(matrices)),
-        Case(core.solve_mixed_pos, with_right_sides(definite)),
-    )
-}
-
-
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=DRAWN)
 def case(request):
-    return CASES[request.param]
+    return DRAWN[request.param]
 
 
-@pytest.fixture
-def number(number, request):
-    """Of the case, if the test is of one."""
-    if "case" in request.fixturenames:
-        takes(request.getfixturevalue("case"), number)
-    return number
-
-
-def takes(case, number):
-    if why_not(case, number):
-        pytest.skip(why_not(case, number))
-
-
-def why_not(case, number):
-    if number.kind == "c" and not takes_complex(case.gufunc):
-        return "not of complex numbers"
-    if number == np.float32 and case.name.startswith("solve_mixed"):
-        return "of float64 alone"
-    return None
+of_its_types = pytest.mark.where.with_args(lambda case, number: DRAWN[case].takes(number))
 
 
 @functools.cache
 def stacks(name, m, n, dtype):
     """The operands of a case and what the reference makes of them."""
-    case = CASES[name]
+    case = DRAWN[name]
     operands = case.operands(np.random.default_rng([m, n]), m, n, dtype)
     results = as_tuple(core.reference(case.gufunc, *operands))
     for x in (*operands, *results):
@@ -335,6 +76,7 @@ def in_place(layout, x):
 # --- Bits ----------------------------------------------------------------------------------------------
 
 
+@of_its_types
 def test_reference_to_the_bit(number, case):
     """Every order, operands and outputs in every layout, all kinds of matrices side by side.
     core/test_linalg.c tries every instruction set."""
@@ -359,6 +101,7 @@ def test_reference_to_the_bit(number, case):
                 assert_same(as_tuple(case.gufunc(*given, *out)), expected)
 
 
+@of_its_types
 def test_bits_do_not_depend_on_place(isa, number, case):
     """Whatever the batch size, the position and the neighbours."""
     for m, n in case.few_shapes:
@@ -372,6 +115,7 @@ def test_bits_do_not_depend_on_place(isa, number, case):
             assert_same(some, tuple(x[order[:batch]] for x in results))
 
 
+@of_its_types
 @pytest.mark.parametrize(("n", "size"), [(3, None), (8, 280_000)])
 def test_large_batch(number, case, n, size):
     """By threads, beyond 16 bits, and at order 8 so many bytes that results are streamed around the caches.
@@ -384,9 +128,10 @@ def test_large_batch(number, case, n, size):
     assert_same(many, tuple(x[order] for x in results))
 
 
+@of_its_types
 @pytest.mark.parametrize("k", [0, 1, 2, 4, 7, 8, 9, 16, 17, 40, 300])
 @pytest.mark.parametrize(
-    "gufunc",
+    "case",
     [
         "solve",
         "lu_solve",
@@ -404,13 +149,12 @@ def test_large_batch(number, case, n, size):
         "solve_banded",
         "solveh_banded",
     ],
+    indirect=True,
 )
-def test_right_hand_sides(isa, number, gufunc, k):
+def test_right_hand_sides(isa, number, case, k):
     """Columns do not know of each other."""
-    case = CASES[gufunc]
-    takes(case, number)
     for m, n in case.few_shapes:
-        operands, _ = stacks(gufunc, m, n, number)
+        operands, _ = stacks(case.name, m, n, number)
         at = next(i for i, x in enumerate(operands) if x.ndim == 3 and x.shape[-1] == 3 and i > 0)
         b = np.resize(operands[at].mT, (len(operands[0]), k, m)).mT if k else operands[at][:, :, :0]
         wide = as_tuple(case.gufunc(*operands[:at], b, *operands[at + 1 :]))
@@ -420,6 +164,7 @@ def test_right_hand_sides(isa, number, gufunc, k):
             assert_same(np.ascontiguousarray(wide[0][:, :, -1:]), narrow[0])
 
 
+@of_its_types
 def test_bits_without_bad_neighbours(isa, number, case):
     """The good matrices of a stack, computed without the bad ones."""
     for m, n in case.few_shapes:
@@ -450,8 +195,8 @@ def strided_stack(data, x, batch):
 @settings(max_examples=200)
 def test_batch_dimensions(isa, number, data):
     """Any number of them, each operand with some: what the same matrices give in a row."""
-    names = sorted(name for name, case in CASES.items() if not why_not(case, number))
-    case = CASES[data.draw(st.sampled_from(names), "operation")]
+    names = sorted(name for name, case in DRAWN.items() if case.takes(number))
+    case = DRAWN[data.draw(st.sampled_from(names), "operation")]
     m, n = data.draw(st.sampled_from([s for s in case.few_shapes if s[0] * s[1] <= 64]), "shape")
     batch = data.draw(st.lists(st.sampled_from([0, 1, 2, 3, 17]), max_size=3), "batch")
     operands = stacks(case.name, m, n, number)[0]

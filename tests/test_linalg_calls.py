@@ -5,6 +5,7 @@ import copy
 import re
 import warnings
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from accuracy import (
     assert_same,
     assert_same_bits,
 )
+from cases import ACCURATELY, FUNCTIONS, OF_MATRICES, WITH_B, diagonals, three_diagonals
 from layouts import WRITABLE
 from matrices import good, good_definite, normal
 
@@ -38,103 +40,8 @@ def definite(rng, shape, dtype):
     return (x @ x.mT + shape[-1] * np.eye(shape[-1])).astype(dtype)
 
 
-def diagonals(a):
-    return [a.diagonal(k, -2, -1) for k in (-1, 0, 1)]
-
-
-def banded(a):
-    """Three diagonals, as SciPy stores them."""
-    below, main, above = diagonals(a)
-    ab = np.zeros((*a.shape[:-2], 3, a.shape[-1]), a.dtype)
-    ab[..., 0, 1:], ab[..., 1, : main.shape[-1]], ab[..., 2, :-1] = above, main, below
-    return ab
-
-
-# Every function as one of a square, well-conditioned, definite a and of b, and what its results are called
-FUNCTIONS = {
-    "lu_factor": lambda a, b, **k: smallmm.lu_factor(a, **k),
-    "lu_factor_ex": lambda a, b, **k: smallmm.lu_factor_ex(a, **k),
-    "lu_solve": lambda a, b, **k: smallmm.lu_solve(smallmm.lu_factor(a), b, **k),
-    "lu_solve, transposed": lambda a, b, **k: smallmm.lu_solve(smallmm.lu_factor(a), b, 1, **k),
-    "solve": lambda a, b, **k: smallmm.solve(a, b, **k),
-    "solve_ex": lambda a, b, **k: smallmm.solve_ex(a, b, **k),
-    "inv": lambda a, b, **k: smallmm.inv(a, **k),
-    "inv_ex": lambda a, b, **k: smallmm.inv_ex(a, **k),
-    "det": lambda a, b, **k: smallmm.det(a, **k),
-    "slogdet": lambda a, b, **k: smallmm.slogdet(a, **k),
-    "cholesky": lambda a, b, **k: smallmm.cholesky(a, **k),
-    "cholesky, upper": lambda a, b, **k: smallmm.cholesky(a, upper=True, **k),
-    "cho_factor": lambda a, b, **k: smallmm.cho_factor(a, **k)[0],
-    "cholesky_ex": lambda a, b, **k: smallmm.cholesky_ex(a, **k),
-    "cho_solve": lambda a, b, **k: smallmm.cho_solve((a, True), b, **k),
-    "cho_solve, upper": lambda a, b, **k: smallmm.cho_solve((a, False), b, **k),
-    "solve_triangular": lambda a, b, **k: smallmm.solve_triangular(a, b, **k),
-    "solve_triangular, lower": lambda a, b, **k: smallmm.solve_triangular(a, b, lower=True, **k),
-    "solve_triangular, unit": lambda a, b, **k: smallmm.solve_triangular(a, b, 1, unit_diagonal=True, **k),
-    "qr": lambda a, b, **k: smallmm.qr(a, **k),
-    "qr, complete": lambda a, b, **k: smallmm.qr(a, "complete", **k),
-    "qr, r": lambda a, b, **k: smallmm.qr(a, mode="r", **k),
-    "qr, raw": lambda a, b, **k: smallmm.qr(a, mode="raw", **k),
-    "lstsq": lambda a, b, **k: smallmm.lstsq(a, b, **k),
-    "lstsq_ex": lambda a, b, **k: smallmm.lstsq_ex(a, b, **k),
-    "eig": lambda a, b, **k: smallmm.eig(a, **k),
-    "eig_ex": lambda a, b, **k: smallmm.eig_ex(a, **k),
-    "eigvals": lambda a, b, **k: smallmm.eigvals(a, **k),
-    "eigvals_ex": lambda a, b, **k: smallmm.eigvals_ex(a, **k),
-    "expm": lambda a, b, **k: smallmm.expm(a, **k),
-    "eigh": lambda a, b, **k: smallmm.eigh(a, **k),
-    "eigh_ex": lambda a, b, **k: smallmm.eigh_ex(a, **k),
-    "eigh, upper": lambda a, b, **k: smallmm.eigh(a, UPLO="U", **k),
-    "eigvalsh": lambda a, b, **k: smallmm.eigvalsh(a, **k),
-    "eigvalsh_ex": lambda a, b, **k: smallmm.eigvalsh_ex(a, **k),
-    "eigvalsh, upper": lambda a, b, **k: smallmm.eigvalsh(a, UPLO="U", **k),
-    "svd": lambda a, b, **k: smallmm.svd(a, **k),
-    "svd, reduced": lambda a, b, **k: smallmm.svd(a, full_matrices=False, **k),
-    "svd, values": lambda a, b, **k: smallmm.svd(a, compute_uv=False, **k),
-    "svd_ex": lambda a, b, **k: smallmm.svd_ex(a, **k),
-    "svdvals": lambda a, b, **k: smallmm.svdvals(a, **k),
-    "ldl_factor": lambda a, b, **k: smallmm.ldl_factor(a, **k),
-    "ldl_factor, upper": lambda a, b, **k: smallmm.ldl_factor(a, lower=False, **k),
-    "ldl_factor_ex": lambda a, b, **k: smallmm.ldl_factor_ex(a, **k),
-    "ldl_factor, symmetric": lambda a, b, **k: smallmm.ldl_factor(a, hermitian=False, **k),
-    "ldl_solve": lambda a, b, **k: smallmm.ldl_solve(*smallmm.ldl_factor(a), b, **k),
-    "solve_tridiagonal": lambda a, b, **k: smallmm.solve_tridiagonal(*diagonals(a), b, **k),
-    "solve_banded": lambda a, b, **k: smallmm.solve_banded((1, 1), banded(a), b, **k),
-    "solveh_banded": lambda a, b, **k: smallmm.solveh_banded(banded(a)[..., :2, :], b, **k),
-    "svdvals_ex": lambda a, b, **k: smallmm.svdvals_ex(a, **k),
-    "lu_rcond": lambda a, b, **k: smallmm.lu_rcond(*smallmm.lu_factor(a), 1, **k),
-    "backward_error": lambda a, b, **k: smallmm.backward_error(a, b, b, **k),
-    "refine": lambda a, b, **k: smallmm.refine(a, *smallmm.lu_factor(a), b, b, **k),
-}
-FUNCTIONS |= {
-    f"{op}, {word}": lambda a, b, op=op, word=word, **k: getattr(smallmm, op)(a, b, assume_a=word, **k)
-    for op, words in {
-        "solve": ("symmetric", "pos", "lower triangular", "upper triangular"),
-        "linsolve": ("general", "sym", "banded", "tridiagonal", "diagonal", "auto"),
-        "linsolve_ex": ("general", "tridiagonal", "positive definite"),
-    }.items()
-    for word in words
-}
-# Options by which functions are composed of others
-ACCURATELY = {
-    f"{op}, {options}": lambda a, b, op=op, options=options, **k: getattr(smallmm, op)(a, b, **options, **k)
-    for op in ("linsolve_ex", "lstsq", "lstsq_ex")
-    for options in (
-        {"precision": "mixed"},
-        {"return_rcond": True},
-        {"precision": "mixed", "return_rcond": True},
-        {"ill_conditioned": True},
-    )
-    if op == "linsolve_ex" or options == {"precision": "mixed"}
-}
-WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
-# Their first operands are made of a by NumPy
-OF_DIAGONALS = {"solve_tridiagonal", "solve_banded", "solveh_banded"}
-OF_MATRICES = [name for name in FUNCTIONS if name not in OF_DIAGONALS]
-
-
 def test_every_function_is_here():
-    here = {name.partition(", ")[0] for name in FUNCTIONS}
+    here = {function.op for function in FUNCTIONS.values()}
     assert here == {name for name, row in catalog.FUNCTIONS.items() if not PRODUCTS.issuperset(row.gufuncs)}
 
 
@@ -195,7 +102,7 @@ def test_the_catalogue_has_the_gufuncs_that_are_called(monkeypatch):
             for function in (smallmm.solve, smallmm.linsolve, smallmm.linsolve_ex)
         ),
         lambda a, b: smallmm.solve_tridiagonal(*diagonals(a), b, pivot=False),
-        lambda a, b: smallmm.solveh_banded(banded(a)[1:], b, lower=True),
+        lambda a, b: smallmm.solveh_banded(three_diagonals(a)[1:], b, lower=True),
         lambda a, b: smallmm.lu_rcond(*smallmm.lu_factor(a), 1, np.inf),
         lambda a, b: smallmm.backward_error(a, b, b, precision="extra"),
         lambda a, b: smallmm.backward_error(a, b, b, "normwise"),
@@ -911,24 +818,10 @@ class TestExplain:
     @pytest.mark.parametrize(
         "name", [name for name in OF_MATRICES if not name.endswith(("diagonal", "banded", "auto"))]
     )
-    def test_kernels(self, name, function, isa, dtype, n, rng):
+    def test_kernels(self, function, isa, dtype, n, rng):
         a, b = definite(rng, (100, n, n), dtype), normal(rng, (100, n, 2), dtype)
-        op, _, form = name.partition(", ")
-        pivots = np.zeros((100, n), np.int32)
-        pair = {"lu_solve": (a, pivots), "cho_solve": (a, form != "upper")}.get(op, a)
-        keywords = {
-            "qr": {"mode": form or "reduced"},
-            "ldl_factor": {"lower": form != "upper", "hermitian": form != "symmetric"},
-        }.get(op, {})
-        keywords |= {"assume_a": form} if op in ("solve", "linsolve", "linsolve_ex") and form else {}
-        others = {
-            "ldl_solve": (pivots,),
-            "lu_rcond": (pivots, 1),
-            "backward_error": (b, b),
-            "refine": (a, pivots, b, b),
-        }.get(op, ())
-        plan = smallmm.explain(op, pair, *others, *((b,) if name in WITH_B else ()), **keywords)
-        assert plan.op == op
+        plan = function.by(partial(smallmm.explain, function.op), a, b)
+        assert plan.op == function.op
         assert plan.matrices == 100
         assert plan.kernel.startswith("smm_")
         assert plan.kernel.endswith(f"_f{8 * dtype.itemsize}_{isa}")

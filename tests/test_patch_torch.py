@@ -12,6 +12,7 @@ pytestmark = pytest.mark.needs_library
 
 from torch_operators import (  # noqa: E402
     DTYPES,
+    FUNCTIONS,
     LAYOUTS,
     OPERATORS,
     assert_agrees,
@@ -209,22 +210,6 @@ def test_errors_release_their_operands():
 
 
 # --- what is around the kernels -------------------------------------------------------------------
-
-FUNCTIONS = {
-    "bmm": lambda a: a @ a,
-    "inv": L.inv,
-    "cholesky": lambda a: L.cholesky(a @ a.mH + torch.eye(3, device=a.device)),
-    "solve": lambda a: L.solve(a, a @ a),
-    "solve vectors": lambda a: L.solve(a, a[..., 0]),
-    "det": L.det,
-    "det of columns": lambda a: L.det(a.mT),
-    "slogdet": lambda a: L.slogdet(a)[1],
-    "eigh": lambda a: L.eigh(a + a.mH)[0],
-    "eigvalsh": lambda a: L.eigvalsh(a + a.mH),
-    "svd": lambda a: (lambda u, s, vh: (s, (u * s.unsqueeze(-2)) @ vh))(*L.svd(a)),
-    "svdvals": L.svdvals,
-    "eigvals": lambda a: L.eigvals(a).abs().sum(-1),
-}
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)

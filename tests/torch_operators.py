@@ -37,6 +37,24 @@ OPERATORS = {
     "eigvals": (lambda a, b: aten._linalg_eigvals(a), "spectrum"),
 }
 
+# Functions that call them, and have derivatives
+L = torch.linalg
+FUNCTIONS = {
+    "bmm": lambda a: a @ a,
+    "inv": L.inv,
+    "cholesky": lambda a: L.cholesky(a @ a.mH + torch.eye(a.shape[-1], device=a.device)),
+    "solve": lambda a: L.solve(a, a @ a),
+    "solve vectors": lambda a: L.solve(a, a[..., 0]),
+    "det": L.det,
+    "det of columns": lambda a: L.det(a.mT),
+    "slogdet": lambda a: L.slogdet(a)[1],
+    "eigh": lambda a: L.eigh(a + a.mH)[0],
+    "eigvalsh": lambda a: L.eigvalsh(a + a.mH),
+    "svd": lambda a: (lambda u, s, vh: (s, (u * s.unsqueeze(-2)) @ vh))(*L.svd(a)),
+    "svdvals": L.svdvals,
+    "eigvals": lambda a: L.eigvals(a).abs().sum(-1),
+}
+
 
 def positive(a):
     """Hermitian and positive definite, but for numbers above the diagonal that need not be read."""

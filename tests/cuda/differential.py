@@ -24,11 +24,9 @@ import numpy as np
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "cuda")]
 
+from cases import COMPOSITIONS, FUNCTIONS, OF_MATRICES, WITH_B  # noqa: E402
 from matrices import deficient, extreme, good, good_definite, normal, not_finite  # noqa: E402
 from random_programs import random_numbers, random_program  # noqa: E402
-from test_compositions import FUNCTIONS as COMPOSITIONS  # noqa: E402
-from test_linalg_calls import FUNCTIONS as OF_ONE_AND_B  # noqa: E402
-from test_linalg_calls import OF_MATRICES, WITH_B  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import cuda  # noqa: E402
@@ -80,7 +78,7 @@ def order(rng):
 def of_matrices(rng, dtype):
     """A function of a square matrix, and perhaps of right-hand sides."""
     name, n, k = str(rng.choice(OF_MATRICES)), order(rng), int(rng.integers(1, 5))
-    function = OF_ONE_AND_B[name]
+    function = FUNCTIONS[name]
     definite = rng.random() < 0.3
 
     def draw(rng, count):

@@ -4,7 +4,8 @@ matrix; what people call, with its errors."""
 import numpy as np
 import pytest
 from accuracy import as_tuple
-from matrices import OF_DIAGONALS, diagonals_of_every_kind, normal
+from cases import OF_DIAGONALS
+from matrices import diagonals_of_every_kind, normal
 from test_device_linalg import assert_cpu_bits, call
 
 import smallmm

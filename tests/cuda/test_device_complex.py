@@ -4,8 +4,8 @@ people call; and what has no kernel says so."""
 import numpy as np
 import pytest
 from accuracy import as_tuple
-from device_operands import CONDITIONS, ERRORS, REFINED, kinds, operands
-from matrices import OF_DIAGONALS, diagonals_of_every_kind, good, normal
+from cases import OF_DIAGONALS, OF_TALL, OF_WIDE, SYSTEMS, names, operands
+from matrices import diagonals_of_every_kind, good, kinds, normal
 from test_device_linalg import MANY, RECTANGLES, assert_cpu_bits, assert_same_bits, call
 from test_device_matmul import LAYOUTS
 
@@ -14,17 +14,9 @@ from smallmm import _core
 
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
-FACTORED = ["lu_factor", "inv", "det", "slogdet", "cholesky", "cholesky_upper"]
-FACTORED += ["ldl_factor", "ldl_factor_upper", "ldl_factor_symmetric", "ldl_factor_symmetric_upper"]
-SOLVED = ["solve", "lu_solve", "lu_solve_transposed", "cho_solve", "cho_solve_upper"]
-SOLVED += ["solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"]
-SOLVED += ["solve_sym", "solve_sym_upper", "solve_her", "solve_her_upper"]
-SOLVED += ["ldl_solve", "ldl_solve_upper", "ldl_solve_symmetric", "ldl_solve_symmetric_upper"]
-BY_OTHERS = ["solve_pos", "solve_pos_upper", *CONDITIONS, *REFINED, *ERRORS]
-SPECTRA = ["eig", "eigvals", "eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper", "expm"]
-TALL = ["qr_tall", "qr_complete", "qr_r_tall", "qr_raw_tall", "lstsq"]
-TALL += ["svd_tall", "svd_full_tall", "svdvals_tall"]
-WIDE = ["qr_complete", "qr_r_wide", "qr_raw_wide", "lstsq", "svd_wide", "svd_full_wide", "svdvals_wide"]
+BY_OTHERS = ["solve_pos", "solve_pos_upper", *names("accuracy")]
+SOLVED = [x for x in SYSTEMS if x not in BY_OTHERS]
+FACTORED, SPECTRA = names("factors"), names("spectra")
 DTYPES = [np.dtype(np.complex64), np.dtype(np.complex128)]
 
 
@@ -34,14 +26,23 @@ def dtype(request):
 
 
 def test_every_operation_is_tested():
-    names = {
+    complex_names = {
         name
         for name, (op, form) in _core.gufunc_rows.items()
         if op in _core.cuda_complex_operations
         and not form & (_core.forms["rectangular"] | _core.forms["tensor"])
     }
     products = {"batched_matmul", "gemm", "matmul", "matvec", "vecmat"}
-    assert names == {*FACTORED, *SOLVED, *BY_OTHERS, *SPECTRA, *TALL, *WIDE, *OF_DIAGONALS, *products}
+    assert complex_names == {
+        *FACTORED,
+        *SOLVED,
+        *BY_OTHERS,
+        *SPECTRA,
+        *OF_TALL,
+        *OF_WIDE,
+        *OF_DIAGONALS,
+        *products,
+    }
 
 
 @pytest.mark.parametrize("name", FACTORED + SOLVED + SPECTRA + ["lstsq", "svd_tall", "svdvals_tall"])
@@ -109,14 +110,14 @@ def test_right_hand_sides(torch, rng, dtype, name):
 
 @pytest.mark.parametrize(("m", "n"), [*((n, n) for n in (1, 2, 4, 7, 8, 16, 31, 32)), *RECTANGLES])
 def test_rectangles(torch, rng, dtype, m, n):
-    for name in TALL if m >= n else WIDE:
+    for name in OF_TALL if m >= n else OF_WIDE:
         arrays = operands(rng, name, kinds(rng, m, n, dtype))
         assert_cpu_bits(name, call(torch, name, arrays), arrays)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(torch, rng, dtype, layout):
-    for name in FACTORED + SOLVED + SPECTRA + TALL:
+    for name in FACTORED + SOLVED + SPECTRA + OF_TALL:
         for n in (1, 3, 8, 17, 32):
             arrays = operands(rng, name, kinds(rng, n, n, dtype))
             x = [

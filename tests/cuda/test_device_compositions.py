@@ -4,7 +4,8 @@ products and comparisons alone; `out`, tolerances, and what is refused."""
 import numpy as np
 import pytest
 from accuracy import as_tuple, unit_roundoff
-from test_compositions import FUNCTIONS, stack
+from cases import COMPOSITIONS
+from test_compositions import stack
 
 import smallmm
 
@@ -26,14 +27,14 @@ SAME_BITS = [
 ]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", COMPOSITIONS)
 @pytest.mark.parametrize("n", [3, 8])
 def test_values(name, n, library, dtype, rng):
     put, get = library
     a = stack(rng, n, dtype, 1000)
     given = put(a)
-    results = as_tuple(FUNCTIONS[name](given))
-    for x, expected in zip(results, as_tuple(FUNCTIONS[name](a)), strict=True):
+    results = as_tuple(COMPOSITIONS[name](given))
+    for x, expected in zip(results, as_tuple(COMPOSITIONS[name](a)), strict=True):
         assert type(x) is type(given)
         assert x.device == given.device
         x = get(x)

@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from device_operands import FACTORED, SOLVED, SQUARE, TALL, WIDE, kinds, operands
-from matrices import normal
+from cases import OF_SQUARE, OF_TALL, OF_WIDE, SYSTEMS, names, operands
+from matrices import kinds, normal
 from test_device_linalg import MANY, RECTANGLES, on_host
 from test_device_matmul import LAYOUTS
 
@@ -75,7 +75,7 @@ def call(torch, name, arrays, *outs):
     return result
 
 
-@pytest.mark.parametrize("name", SQUARE)
+@pytest.mark.parametrize("name", OF_SQUARE)
 def test_every_operation(torch, rng, half, name):
     for n in ORDERS:
         arrays = operands(rng, name, kinds(rng, n, n, half))
@@ -86,7 +86,7 @@ def test_every_operation(torch, rng, half, name):
 
 @pytest.mark.parametrize(("m", "n"), [*((n, n) for n in ORDERS), *RECTANGLES])
 def test_rectangles(torch, rng, half, m, n):
-    for name in TALL if m >= n else WIDE:
+    for name in OF_TALL if m >= n else OF_WIDE:
         arrays = operands(rng, name, kinds(rng, m, n, half))
         assert_same_bits(name, call(torch, name, arrays), on_host(name, arrays))
 
@@ -95,7 +95,7 @@ def test_rectangles(torch, rng, half, m, n):
 def test_layouts(torch, rng, layout):
     """Of float16, which LAYOUTS can make; in place, too."""
     half = np.dtype(np.float16)
-    for name in FACTORED + SOLVED + TALL:
+    for name in names("factors") + SYSTEMS + OF_TALL:
         for n in (1, 3, 8, 17, 32):
             arrays = operands(rng, name, kinds(rng, n, n, half))
             x = [LAYOUTS[layout](torch, y) if y.ndim > 2 else torch.from_numpy(y).cuda() for y in arrays]

@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from accuracy import as_tuple
-from device_operands import SQUARE, TALL, WIDE, WITH_COLUMNS, kinds, operands, same_signs
-from matrices import good
+from accuracy import as_tuple, same_signs
+from cases import OF_SQUARE, OF_TALL, OF_WIDE, SYSTEMS, operands
+from matrices import good, kinds
 from test_device_matmul import LAYOUTS
 
 import smallmm
@@ -62,7 +62,7 @@ def call(torch, name, arrays, *outs):
     return result
 
 
-@pytest.mark.parametrize("name", SQUARE)
+@pytest.mark.parametrize("name", OF_SQUARE)
 def test_every_order(torch, rng, dtype, name):
     for n in ORDERS:
         arrays = operands(rng, name, kinds(rng, n, n, dtype))
@@ -71,7 +71,7 @@ def test_every_order(torch, rng, dtype, name):
             assert_cpu_bits(name, call(torch, name, part), part)
 
 
-@pytest.mark.parametrize("name", TALL)
+@pytest.mark.parametrize("name", OF_TALL)
 def test_every_order_of_qr(torch, rng, dtype, name):
     for n in ORDERS:
         arrays = operands(rng, name, kinds(rng, n, n, dtype))
@@ -82,23 +82,23 @@ def test_every_order_of_qr(torch, rng, dtype, name):
 
 @pytest.mark.parametrize(("m", "n"), RECTANGLES)
 def test_rectangles(torch, rng, dtype, m, n):
-    for name in TALL if m >= n else WIDE:
+    for name in OF_TALL if m >= n else OF_WIDE:
         arrays = operands(rng, name, kinds(rng, m, n, dtype))
         assert_cpu_bits(name, call(torch, name, arrays), arrays)
 
 
-@pytest.mark.parametrize("name", WITH_COLUMNS)
+@pytest.mark.parametrize("name", [*SYSTEMS, "lstsq"])
 def test_right_hand_sides(torch, rng, dtype, name):
     """Any number of columns, more than a kernel takes at a time, and b as one vector."""
     for n, k in ((1, 1), (3, 1), (4, 4), (7, 16), (8, 17), (16, 33), (31, 5), (32, 100)):
         arrays = operands(rng, name, kinds(rng, n, n, dtype), k)
         assert_cpu_bits(name, call(torch, name, arrays), arrays)
-    arrays = [x[0] if x.ndim > 1 else x for x in operands(rng, name, good(rng, 5, 5, dtype), 1)]
+    arrays = [x[1, ...] for x in operands(rng, name, good(rng, 5, 5, dtype), 1)]
     arrays[-1 - (name == "lstsq")] = arrays[-1 - (name == "lstsq")][:, 0]
     assert_cpu_bits(name, call(torch, name, arrays), arrays)
 
 
-@pytest.mark.parametrize("name", [*SQUARE, *TALL])
+@pytest.mark.parametrize("name", [*OF_SQUARE, *OF_TALL])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(torch, rng, name, layout):
     for n in (1, 3, 8, 17, 32):
@@ -109,7 +109,7 @@ def test_layouts(torch, rng, name, layout):
             assert_cpu_bits(name, _core.direct[name](*x), arrays)
 
 
-@pytest.mark.parametrize("name", [*SQUARE, *TALL])
+@pytest.mark.parametrize("name", [*OF_SQUARE, *OF_TALL])
 @pytest.mark.parametrize("layout", ["transposed", "padded", "batch last", "off by one element"])
 def test_layouts_of_out(torch, rng, name, layout):
     for n in (3, 8, 17, 32):
