@@ -121,25 +121,6 @@ __device__ inline void unstage(const Element *from, const smm_cuda_operand &x, l
                                              [&](long long offset, int place) { to[offset] = from[place]; });
 }
 
-/* Elements first .. COUNT of a row, from the start of first's vector. */
-template <int COUNT, int LENGTH, class X> __device__ inline void load_row(Element *x, const X *from, int first = 0) {
-#pragma unroll
-    for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
-        const Vector<LENGTH, Element> v = load<LENGTH>(from + j);
-#pragma unroll
-        for (int e = 0; e < LENGTH; e++) x[j + e] = v.x[e];
-    }
-}
-template <int COUNT, int LENGTH, class X> __device__ inline void store_row(X *to, const Element *x, int first = 0) {
-#pragma unroll
-    for (int j = first / LENGTH * LENGTH; j < COUNT; j += LENGTH) {
-        Vector<LENGTH, Element> v;
-#pragma unroll
-        for (int e = 0; e < LENGTH; e++) v.x[e] = x[j + e];
-        store<LENGTH>(to + j, v);
-    }
-}
-
 /* Where a matrix of so many elements begins. */
 template <bool FLAT>
 __device__ inline Stored *begin_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long matrix,
