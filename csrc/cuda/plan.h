@@ -52,6 +52,9 @@ static inline int whole(const smm_cuda_problem *p, int elements) {
     return ceil_div(elements, vector) * vector;
 }
 
+/* As pitch_of of number.cuh. */
+static inline int pitch_of(int cols) { return cols | 1; }
+
 /* As elements_apart of lanes.cuh. */
 static inline int elements_apart(const smm_cuda_problem *p, int lanes, int elements) {
     return elements + (2 * lanes <= 128 / bytes_of(p) ? (3 * lanes - elements % (2 * lanes)) % (2 * lanes) : 0);

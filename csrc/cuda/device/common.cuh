@@ -74,6 +74,25 @@ template <int WIDTH, bool SHARED_BY_ALL = false, class X> __device__ inline void
     store<WIDTH>(to, load<WIDTH>(from));
 }
 
+/* Elements first .. COUNT of a line in vectors of WIDTH, from the start of first's vector on: x[j] is to[j]. */
+template <int COUNT, int WIDTH, class To, class X> __device__ inline void load_row(To *to, const X *x, int first = 0) {
+#pragma unroll
+    for (int j = first / WIDTH * WIDTH; j < COUNT; j += WIDTH) {
+        const auto v = load<WIDTH>(x + j);
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++) to[j + e] = v.x[e];
+    }
+}
+template <int COUNT, int WIDTH, class To, class X> __device__ inline void store_row(To *to, const X *x, int first = 0) {
+#pragma unroll
+    for (int j = first / WIDTH * WIDTH; j < COUNT; j += WIDTH) {
+        Vector<WIDTH, X> v;
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++) v.x[e] = x[j + e];
+        store<WIDTH>(to + j, v);
+    }
+}
+
 /* What the block that begins when this one ends reads of a flat operand comes to L2, if the parameters say so: not long
  * before, or other data take its place. By each warp, as far on from its own COUNT matrices of so many elements. */
 template <int SOURCE, int COUNT, int ELEMENTS>

@@ -9,15 +9,6 @@ constexpr int C_ROW = C_BY_COLUMNS ? 1 : PITCH, C_COL = C_BY_COLUMNS ? PITCH : 1
 
 constexpr int WIDTH = ALIGNED ? width_of(N) : 1; /* of the vectors that rows are made of */
 
-/* Consecutive elements of an image, in vectors. */
-template <int COUNT, int WIDTH, class X> __device__ inline void load_row(T *x, const X *from) {
-#pragma unroll
-    for (int j = 0; j < COUNT; j += WIDTH) {
-        const Vector<WIDTH> v = load<WIDTH>(from + j);
-#pragma unroll
-        for (int e = 0; e < WIDTH; e++) x[j + e] = v.x[e];
-    }
-}
 /* A lane's rows, row(r), from a matrix whose lines are PITCH apart: by vectors along them, or down the lines; of a
  * matrix in a thread of its own all of it. */
 template <int ROWS, class X, class Row>

@@ -144,7 +144,7 @@ __device__ inline void solve_upper(T (&x)[ROWS], T *a, T *y_of_rows, bool invert
 #pragma unroll
         for (int e = FEW - 1; e >= 0; e--) {
             if (k + e >= N) continue;
-            load_row<FEW>(u, a + (k + e) * PITCH + k);
+            load_row<FEW, VECTOR>(u, a + (k + e) * PITCH + k);
 #pragma unroll
             for (int t = FEW - 1; t > e; t--)
                 if (k + t < N) y[e] = multiply_add(-u[t], y[t], y[e]);
@@ -153,7 +153,7 @@ __device__ inline void solve_upper(T (&x)[ROWS], T *a, T *y_of_rows, bool invert
         }
 #pragma unroll
         for (int r = 0; LANES * r < k; r++) {
-            load_row<FEW>(u, a + least(lane() + LANES * r, N - 1) * PITCH + k);
+            load_row<FEW, VECTOR>(u, a + least(lane() + LANES * r, N - 1) * PITCH + k);
 #pragma unroll
             for (int t = FEW - 1; t >= 0; t--)
                 if (k + t < N && lane() + LANES * r < k) x[r] = multiply_add(-u[t], y[t], x[r]);

@@ -32,24 +32,6 @@ __device__ inline int matrix_of_lane() {
 }
 __device__ inline T *images_of_warp() { return all_images + threadIdx.x / 32 * PER_WARP * MATRIX; }
 
-template <int WIDTH> __device__ inline void load_row(T *x, const T *from) {
-#pragma unroll
-    for (int j = 0; j < WIDTH; j += VECTOR) {
-        const Vector<VECTOR> v = load<VECTOR>(from + j);
-#pragma unroll
-        for (int e = 0; e < VECTOR; e++) x[j + e] = v.x[e];
-    }
-}
-template <int WIDTH> __device__ inline void store_row(T *to, const T *x) {
-#pragma unroll
-    for (int j = 0; j < WIDTH; j += VECTOR) {
-        Vector<VECTOR> v;
-#pragma unroll
-        for (int e = 0; e < VECTOR; e++) v.x[e] = x[j + e];
-        store<VECTOR>(to + j, v);
-    }
-}
-
 /* The maximum over the lanes of a matrix. */
 __device__ inline unsigned maximum(unsigned x) {
     if constexpr (PER_WARP <= 2) { /* the whole warp's, of each in turn */
@@ -201,7 +183,7 @@ template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int
         }
         if (!panel.waits(r)) place = panel.mask[r];
         if (k + i >= N) continue;
-        store_row<WHOLE>(a + (k + place) * PITCH + k, panel.x[r]);
+        store_row<WHOLE, VECTOR>(a + (k + place) * PITCH + k, panel.x[r]);
         if (IN_PANELS) a[B + (k + place) * B_PITCH] = panel.x[r][PANEL];
     }
     __syncwarp();
@@ -234,7 +216,7 @@ template <int WIDTH> __device__ inline void exchange_and_solve(T *a, int k, int 
             for (int i = 1; i < WIDTH; i++) {
                 T l[WIDTH + VECTOR];
 #pragma unroll
-                for (int j = 0; j < i; j += VECTOR) load_row<VECTOR>(l + j, a + (k + i) * PITCH + k + j);
+                for (int j = 0; j < i; j += VECTOR) load_row<VECTOR, VECTOR>(l + j, a + (k + i) * PITCH + k + j);
 #pragma unroll
                 for (int j = 0; j < i; j++)
 #pragma unroll
@@ -288,7 +270,7 @@ __device__ inline void update(Panel &panel, T *a, int k) {
     for (int r = 0; r < ROWS; r++) {
         const int row = k + lane() + LANES * r;
         if (row >= N) continue;
-        load_row<PANEL>(l[r], a + row * PITCH + k - PANEL);
+        load_row<PANEL, VECTOR>(l[r], a + row * PITCH + k - PANEL);
         if (IN_PANELS) panel.x[r][PANEL] = a[B + row * B_PITCH];
     }
 #pragma unroll
@@ -341,7 +323,7 @@ __device__ inline void factor(T *a) {
     for (int r = 0; r < ROWS; r++) {
         const int row = lane() + LANES * r;
         if (row >= N) continue;
-        load_row<least(PANEL, RIGHT)>(panel.x[r], a + row * PITCH);
+        load_row<least(PANEL, RIGHT), VECTOR>(panel.x[r], a + row * PITCH);
         if (IN_PANELS) panel.x[r][PANEL] = a[B + row * B_PITCH];
     }
     eliminate_all<0>(panel, a);

@@ -1,4 +1,5 @@
-/* plan.c: which of the kernels of LU, solve and determinants can run a problem, and in what grid. */
+/* plan.c: which of the kernels of LU, solve and determinants, and of other systems of complex equations, can run a
+ * problem, and in what grid. */
 #include "../plan.h"
 
 static bool by_lu(const smm_cuda_problem *p) {
@@ -84,4 +85,66 @@ void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
                                .lanes = p->n < first ? 0 : lanes,
                                .panel = lanes == 4 && !several ? 4 : 8,
                                .threads = p->n <= 13 || several ? 32 : 64};
+}
+
+/* NUMBERS of lu_rows_numbers.cuh. */
+static int lu_rows_numbers(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    const int vector = 16 / bytes_of(p), n = p->n, pitch = n % vector ? n : (n / vector | 1) * vector;
+    const bool inverts = p->op == SMM_OP_INV, over = inverts && n <= x->lanes;
+    return whole(p, whole(p, n * pitch) + (over ? 0 : inverts ? n * n : p->op == SMM_OP_SOLVE ? n * p->k : 0) + n);
+}
+
+bool smm_lu_rows_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_BYTES = 640 }; /* of a lane's rows */
+    const bool factors = p->op == SMM_OP_LU || p->op == SMM_OP_DET || p->op == SMM_OP_SLOGDET;
+    if (!(factors || p->op == SMM_OP_INV || (p->op == SMM_OP_SOLVE && p->k)) || x->lanes < 2 || x->steps < 0 ||
+        x->steps % 2 || !smm_cuda_whole_matrices(p, x, grid) ||
+        ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > MOST_BYTES)
+        return false;
+    grid->shared = grid->matrices * (lu_rows_numbers(p, x) * bytes_of(p) + 2 * p->n * (int)sizeof(int));
+    return true;
+}
+
+void smm_lu_rows_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int lanes = p->n <= 12 ? 4 : p->n <= 16 ? 8 : 32;
+    const bool is_wide = p->op == SMM_OP_INV && bytes_of(p) == 16 && lanes < 32;
+    const bool follows = p->op == SMM_OP_INV || (p->op == SMM_OP_SOLVE && p->k > 1); /* X, with texts of its own */
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_rows_numbers,
+                               .lanes = is_wide ? 2 * lanes : lanes,
+                               .steps = p->n <= 16                     ? 0
+                                        : follows || bytes_of(p) == 16 ? 4
+                                                                       : 2,
+                               .threads = 64};
+}
+
+bool smm_systems_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { OF_INVERSE = 16 }; /* columns at a time */
+    int columns = 0;
+    switch (p->op) {
+    case SMM_OP_LU:
+    case SMM_OP_DET:
+    case SMM_OP_SLOGDET:
+    case SMM_OP_CHOLESKY: break;
+    case SMM_OP_INV: columns = least(p->n, OF_INVERSE); break;
+    case SMM_OP_SOLVE:
+    case SMM_OP_LU_SOLVE:
+    case SMM_OP_CHO_SOLVE:
+    case SMM_OP_SOLVE_POS:
+    case SMM_OP_SOLVE_TRIANGULAR:
+        if (!p->k) return false;
+        columns = p->k;
+        break;
+    default: return false;
+    }
+    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
+    const int numbers = p->n * (pitch_of(p->n) + (columns ? pitch_of(columns) : 0));
+    grid->shared = grid->matrices * (numbers * bytes_of(p) + p->n * (int)sizeof(int));
+    return true;
+}
+
+/* A row for each lane. */
+void smm_systems_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int lanes = least(power_of_two(p->n), 32);
+    *x = (smm_cuda_parameters){
+        .kernel = SMM_CUDA_KERNEL_systems_numbers, .lanes = lanes, .threads = lanes < 32 ? 64 : 32};
 }

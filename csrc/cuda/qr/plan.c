@@ -52,6 +52,23 @@ void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_shared, .lanes = 8, .threads = 32};
 }
 
+bool smm_qr_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    if (p->op != SMM_OP_QR && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
+    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
+    const int columns = p->op == SMM_OP_QR ? x->lanes : 0;
+    const int numbers = p->m * (pitch_of(p->n) + (columns ? pitch_of(columns) : 0)) + least(p->m, p->n);
+    grid->shared = grid->matrices * numbers * bytes_of(p);
+    return true;
+}
+
+/* A column for each lane; of tall and wide matrices a warp has few. */
+void smm_qr_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int lanes = least(power_of_two(p->n), 32);
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_numbers,
+                               .lanes = p->m * p->n > 256 ? 32 : lanes,
+                               .threads = p->m * p->n > 64 || lanes == 32 ? 32 : 64};
+}
+
 /* Bytes of Work of lstsq.cuh. */
 static int lstsq_matrix_bytes(const smm_cuda_problem *p, int lanes) {
     const int k = most(p->k, 1), size = bytes_of(p), pitch = smm_is_complex(p->dtype) ? p->n | 1 : p->n;

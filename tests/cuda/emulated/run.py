@@ -52,13 +52,14 @@ OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_m
     and name not in ("matmul", "matvec", "vecmat")
 }
 SERVED = {
-    "lu_numbers": ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"),
-    "triangular_numbers": ("CHO_SOLVE", "SOLVE_TRIANGULAR", "SOLVE_POS"),
+    "systems_numbers": (
+        *("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"),
+        *("CHOLESKY", "CHO_SOLVE", "SOLVE_POS", "SOLVE_TRIANGULAR"),
+    ),
     "lu_lanes": ("LU", "SOLVE", "DET", "SLOGDET", "INV"),
     "lu_rows_numbers": ("LU", "SOLVE", "DET", "SLOGDET", "INV"),
     "lu": ("LU", "SOLVE", "DET", "SLOGDET"),
     "triangular": ("LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR"),
-    "cholesky_numbers": ("CHOLESKY",),
     "cholesky": ("CHOLESKY", "SOLVE_POS"),
     "ldl": ("LDL", "LDL_SOLVE", "SOLVE_SYM"),
     "banded_thread": ("SOLVE_BANDED", "SOLVEH_BANDED"),

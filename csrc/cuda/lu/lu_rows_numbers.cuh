@@ -51,18 +51,8 @@ struct Own {
     __device__ int &order(int i) const { return pivots[N + i]; }
 };
 
-/* Row i of the image. */
-__device__ inline void load_row(Number (&x)[N], const Own &o, int i) {
-#pragma unroll
-    for (int j = 0; j < N; j += WIDTH) {
-        const Vector<WIDTH, Number> v = load<WIDTH>(&o.a(i, j));
-#pragma unroll
-        for (int e = 0; e < WIDTH; e++) x[j + e] = v.x[e];
-    }
-}
-
 /* Elements BEGIN .. END of row i of the image. */
-template <int BEGIN, int END> __device__ inline void store_row(const Number (&x)[N], const Own &o, int i) {
+template <int BEGIN, int END> __device__ inline void store_in_image(const Number (&x)[N], const Own &o, int i) {
 #pragma unroll
     for (int j = BEGIN; j < END; j += WIDTH) {
         Vector<WIDTH, Number> v;
@@ -91,7 +81,7 @@ struct Rows {
         for (int r = 0; r < ROWS; r++) {
             const int i = least(row(r), N - 1);
             position[r] = row(r);
-            load_row(a[r], o, i);
+            load_row<N, WIDTH>(a[r], &o.a(i, 0));
             if (CARRIES) b[r] = o.x(i, 0);
         }
     }
@@ -149,11 +139,11 @@ struct Rows {
             for (int r = 0; r < ROWS; r++) {
                 const bool is_pivot = position[r] == p;
                 if (is_pivot) {
-                    if (KEEPS) store_row<0, BEGIN>(a[r], o, k);
+                    if (KEEPS) store_in_image<0, BEGIN>(a[r], o, k);
 #pragma unroll
                     for (int s = 0; s < COUNT; s++)
                         o.a(k, BEGIN + (t + s < COUNT ? t + s : t + s - COUNT)) = a[r][BEGIN + s];
-                    store_row<REST, N>(a[r], o, k);
+                    store_in_image<REST, N>(a[r], o, k);
                     if (CARRIES) o.x(k, 0) = b[r];
                     if (FACTORS) o.pivots[k] = p;
                     if (SOLVES_AFTER) o.order(k) = row(r);
