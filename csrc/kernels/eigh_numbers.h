@@ -183,11 +183,11 @@ INLINE void hermitian_group(const smm_call *call, intptr_t q, intptr_t count, co
     KERNEL(numbers_spoil)(&call->eigh.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
 }
 
-static void KERNEL(eigh_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(eigh_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) hermitian_group(call, q, least(LANES, last - q), true);
 }
-static void KERNEL(eigvalsh_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(eigvalsh_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) hermitian_group(call, q, least(LANES, last - q), false);
 }

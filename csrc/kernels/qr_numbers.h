@@ -136,7 +136,7 @@ INLINE void numbers_store_r(const smm_call *call, intptr_t q, const num *a, num 
     KERNEL(numbers_store)(&r, q, x, call->k, n, count);
 }
 
-static void KERNEL(qr_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     qr_numbers_room *const room = smm_kernel_room();
     for (intptr_t q = first; q < last; q += LANES) {

@@ -10,7 +10,7 @@ typedef struct svd_numbers_work {
     num tau[SMM_MOST_ORDER], y[SMM_MOST_ORDER];
     vec perm[SMM_MOST_ORDER], s[SMM_MOST_ORDER];
 } svd_numbers_work;
-static intptr_t KERNEL(svd_numbers_room)(const smm_call *call) {
+static intptr_t KERNEL(svd_lanes_room)(const smm_call *call) {
     (void)call;
     return sizeof(svd_numbers_work);
 }
@@ -208,11 +208,11 @@ INLINE void svd_numbers_any(const smm_call *call, intptr_t first, intptr_t last,
     }
 }
 
-static void KERNEL(svd_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(svd_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     svd_numbers_any(call, first, last, true);
 }
-static void KERNEL(svdvals_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(svdvals_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     svd_numbers_any(call, first, last, false);
 }
