@@ -238,7 +238,7 @@ static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t l
     const intptr_t most = least(SIDES, NUMBERS / (call->m > call->n ? call->m : call->n));
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const vec back = numbers_load_scaled(w->a, &call->lstsq.a, q, w->m, w->n, count);
+        const vec back = numbers_load_scaled(w->a, &call->lstsq.a, q, w->m, w->n, count, false);
         w->finite = lane_equal(back, back);
         w->scale = lane_div(lane_set(1), back);
         KERNEL(squares_factor)(w);

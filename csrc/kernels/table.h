@@ -208,15 +208,15 @@ static const smm_kernel svd_list[] = {
 /* SVD, SVD_FULL */
 #define SVD_LANES(n) ROW(svd_lanes_##n, n, 0, n, any_needs, COLD),
 #include "../tuning.def"
-    ROOMY(svd_lanes, svd_jacobi_needs, COLD, ROOM(svd_lanes)),
-    ROOMY(svd_bidiagonal, svd_bidiagonal_needs, COLD, ROOM(svd_bidiagonal)),
+    ROOMY(svd_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_room)),
+    ROOMY(svd_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_room)),
 };
 
 static const smm_kernel svdvals_list[] = {
 #define SVD_LANES(n) ROW(svdvals_lanes_##n, n, 0, n, any_needs, COLD),
 #include "../tuning.def"
-    ROOMY(svdvals_lanes, svd_jacobi_needs, COLD, ROOM(svd_lanes)),
-    ROOMY(svdvals_bidiagonal, svd_bidiagonal_needs, COLD, ROOM(svd_bidiagonal)),
+    ROOMY(svdvals_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_room)),
+    ROOMY(svdvals_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_room)),
 };
 
 static const smm_kernel cholesky_list[] = {

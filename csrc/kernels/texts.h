@@ -8,9 +8,14 @@
 #include "errors.h"
 #include "matmul_rows.h"
 #include "pack.h"
-
 #if defined(REAL_DTYPE)
 #include "numbers.h"
+#else
+#include "reals.h"
+#endif
+#include "qr_lanes.h"
+
+#if defined(REAL_DTYPE)
 #include "map_numbers.h"
 #include "matmul_pairs.h"
 #include "lu_numbers.h"
@@ -18,7 +23,6 @@
 #include "triangular_numbers.h"
 #include "cholesky_numbers.h"
 #include "banded_numbers.h"
-#include "qr_numbers.h"
 #else
 #include "panels.h"
 #include "cholesky_lanes.h"
@@ -38,32 +42,27 @@
 #include "matmul_scalars.h"
 #include "matmul_strided.h"
 #include "matmul_vector.h"
-#include "qr_lanes.h"
 #include "triangular_lanes.h"
 #include "banded_lanes.h"
 #include "refinement_lanes.h"
-#include "reals.h"
 #endif
 
 #include "parts_lanes.h"
 #include "ldl_lanes.h"
 #include "rank_lanes.h"
 #include "eigh_sweeps.h"
+#include "eigh_lanes.h"
 #include "svd_sweeps.h"
+#include "svd_lanes.h"
 #include "bidiagonal_sweeps.h"
+#include "svd_bidiagonal.h"
 #include "eig_hessenberg.h"
 
 #if defined(REAL_DTYPE)
-#include "eigh_numbers.h"
-#include "svd_numbers.h"
-#include "svd_bidiagonal_numbers.h"
 #include "lstsq_numbers.h"
 #include "eig_sweeps_numbers.h"
 #else
 #include "lstsq_lanes.h"
-#include "eigh_lanes.h"
-#include "svd_lanes.h"
-#include "svd_bidiagonal.h"
 #include "eig_sweeps.h"
 #if defined(SMM_KERNELS_F64)
 #include "mixed_lanes.h"
