@@ -1,9 +1,5 @@
 /* avx512_f64.c: the kernels for float64 on AVX-512. */
-#if defined(__x86_64__) && !defined(SMM_WITHOUT_AVX512)
-#define SMM_KERNELS_AVX512
-#define SMM_KERNELS_F64
 #define DTYPE f64
-#define ISA avx512
+#define SMM_KERNELS_F64
 #include "lane_avx512.h"
 #include "texts.h"
-#endif

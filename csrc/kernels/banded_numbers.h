@@ -26,7 +26,7 @@ INLINE void numbers_divide(num *x, num p, intptr_t count) {
 
 /* --- three diagonals: as LAPACK's gttrf and gtts2 --- */
 
-static intptr_t KERNEL(tridiagonal_numbers_room)(const smm_call *call) {
+static intptr_t KERNEL(tridiagonal_lanes_room)(const smm_call *call) {
     return banded_numbers_bytes(call, 4) + call->n * (intptr_t)sizeof(uint32_t);
 }
 
@@ -72,7 +72,7 @@ INLINE void tridiagonal_solve_numbers(const tridiagonal_of_numbers *t, num *x, i
     }
 }
 
-static void KERNEL(tridiagonal_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(tridiagonal_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     const intptr_t n = call->n;
     const bool pivoted = !(call->form & SMM_UNPIVOTED);
@@ -101,7 +101,7 @@ static void KERNEL(tridiagonal_numbers)(const smm_call *call, intptr_t first, in
 
 /* --- any diagonals: as LAPACK's gbtf2 and gbtrs. Element (i, j) is in row lower + upper + i - j, column j --- */
 
-static intptr_t KERNEL(banded_numbers_room)(const smm_call *call) {
+static intptr_t KERNEL(banded_lanes_room)(const smm_call *call) {
     return banded_numbers_bytes(call, 2 * call->m) + call->n * (intptr_t)sizeof(vec);
 }
 
@@ -156,7 +156,7 @@ INLINE void banded_solve_numbers(const num *w, const vec *pivots, num *x, intptr
     }
 }
 
-static void KERNEL(banded_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     const intptr_t n = call->n, m = call->m, all = m - 1;
     const smm_solve_banded_operands *o = &call->solve_banded;
@@ -189,13 +189,13 @@ static void KERNEL(banded_numbers)(const smm_call *call, intptr_t first, intptr_
 
 /* --- Hermitian positive definite ones: as LAPACK's pbtf2 --- */
 
-static intptr_t KERNEL(banded_pos_numbers_room)(const smm_call *call) {
+static intptr_t KERNEL(banded_pos_lanes_room)(const smm_call *call) {
     return banded_numbers_bytes(call, call->m) + call->n * (intptr_t)sizeof(vec);
 }
 
 /* Element (j + t, j) of the lower triangle, which is the conjugate of (j, j + t) of the upper one, is
  * diagonal[j + t * step]. Of the diagonal only the real part is read. */
-static void KERNEL(banded_pos_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     const intptr_t n = call->n, m = call->m;
     const bool upper = call->form & SMM_UPPER;

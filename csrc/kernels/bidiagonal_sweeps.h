@@ -1,6 +1,6 @@
 /* bidiagonal_sweeps.h: singular values of upper bidiagonal matrices, LANES of them side by side, and the rotations of
  * what becomes the right singular vectors: implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965; Demmel and
- * Kahan, SIAM J. Sci. Stat. Comput. 11, 1990; LAPACK's bdsqr). For svd_bidiagonal.h and svd_bidiagonal_numbers.h.
+ * Kahan, SIAM J. Sci. Stat. Comput. 11, 1990; LAPACK's bdsqr). For svd_bidiagonal.h.
  *
  * A sweep rotates two columns of B, then two rows, and so on downwards. The shift is the smaller singular value of the
  * last two rows. It is zero where that is small beside the first row, or where an element of the diagonal is
@@ -17,8 +17,8 @@
 enum {
     BIDIAGONAL_SWEEPS = 30, /* per row; then a matrix is given up */
     BIDIAGONAL_GROUPS = 2,
-    BIDIAGONAL_ROWS = 4, /* that a reflector passes over at a time */
-    BIDIAGONAL_COLUMNS = 8
+    BIDIAGONAL_ROWS = PARTS == 1 ? 4 : VECTOR_REGISTERS / 8, /* that a reflector passes over at a time */
+    BIDIAGONAL_COLUMNS = 8 / PARTS
 };
 
 /* LANES matrices under way. */

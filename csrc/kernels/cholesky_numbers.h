@@ -27,7 +27,7 @@ static vec KERNEL(numbers_cholesky)(num *a, intptr_t n) {
     return info;
 }
 
-static void KERNEL(cholesky_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     num *const a = smm_kernel_room();
     const intptr_t n = call->n;
@@ -42,7 +42,7 @@ static void KERNEL(cholesky_numbers)(const smm_call *call, intptr_t first, intpt
 }
 
 /* SOLVE_POS: L L^H X = B by the factor above. Of the upper triangle the conjugate transpose is the lower one. */
-static void KERNEL(solve_pos_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     lu_room *const room = smm_kernel_room();
     const intptr_t n = call->n, most = SMM_MOST_ORDER * SIDES / n;

@@ -1,11 +1,13 @@
-/* eigh_lanes.h: eigenvalues and eigenvectors of symmetric matrices, LANES of them side by side: Householder
- * tridiagonalisation and implicit QR with Wilkinson's shift (LAPACK's sytrd, orgtr and steqr; Golub and Van Loan,
- * Matrix Computations, section 8.3).
- * eigh_sweeps.h has the second half. */
+/* eigh_lanes.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices, LANES of them side by side:
+ * Householder tridiagonalisation and implicit QR with Wilkinson's shift (LAPACK's hetrd, ungtr and steqr; Golub and Van
+ * Loan, Matrix Computations, section 8.3). One text over the numbers of reals.h and those of numbers.h: reflectors
+ * leave a T that is real, and rotations of T turn real and imaginary parts of V alike. eigh_sweeps.h has the second
+ * half. */
 
-/* --- A = Q T Q^T -------------------------------------------------------------------------------------------------- */
+/* --- A = Q T Q^H -------------------------------------------------------------------------------------------------- */
 
-/* The triangle in question, as the upper one. */
+/* Columns of A in rows, as far as they are in the triangle in question: A^T above the diagonal, but for a conjugation.
+ */
 INLINE void eigh_load(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count,
                       const bool unrolled) {
     const intptr_t size = n * n;
@@ -18,116 +20,120 @@ INLINE void eigh_load(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t 
         UNROLLED(intptr_t i = 0; i < n; i++)
             UNROLLED(intptr_t j = i; j < n; j++) x->a[i * n + j] = y[j * n + i];
     } else {
-        lanes_load(x->a, &from, q, n, n, count);
-        spread_rows((lanes_matrix){x->a, n, n, eigh_step(n, unrolled)});
+        const numbers_matrix a = {(num *)x->a, n, n, eigh_step(n, unrolled)};
+        KERNEL(numbers_load)(a.at, &from, q, n, n, count);
+        spread_rows(numbers_parts(a));
     }
 }
 
-/* Times a power of two that brings it to about 1; zero where it is not finite. */
-INLINE void eigh_scale(eigh_stack *x, intptr_t n, const bool unrolled) {
+/* A^T, times a power of two that brings it to about 1; zero where it is not finite. Imaginary parts of the diagonal are
+ * not read. */
+INLINE void eigh_measure(num *y, const bool conjugated, const bool diagonal, vec *most, vec *nothing) {
+    if (conjugated) *y = num_conj(*y);
+    if (diagonal) *y = num_real(*y);
+    *most = num_largest(*y, *most);
+    *nothing = num_taint(*y, *nothing);
+}
+INLINE void eigh_scale(eigh_stack *x, intptr_t n, const bool upper, const bool unrolled) {
+    num *const a = (num *)x->a;
     const intptr_t step = eigh_step(n, unrolled);
     vec most = lane_set(0), nothing = lane_set(0);
     if (unrolled)
         UNROLLED(intptr_t i = 0; i < n; i++)
-            UNROLLED(intptr_t j = i; j < n; j++) {
-                most = lane_max(lane_abs(x->a[i * step + j]), most);
-                nothing = lane_fma(x->a[i * step + j], lane_set(0), nothing);
-            }
+            UNROLLED(intptr_t j = i; j < n; j++) eigh_measure(a + i * step + j, upper, i == j, &most, &nothing);
     else
         ROLLED(intptr_t i = 0; i < n; i++)
-            ROLLED(intptr_t j = i; j < n; j++) {
-                most = lane_max(lane_abs(x->a[i * step + j]), most);
-                nothing = lane_fma(x->a[i * step + j], lane_set(0), nothing);
-            }
+            ROLLED(intptr_t j = i; j < n; j++) eigh_measure(a + i * step + j, upper, i == j, &most, &nothing);
     const mask finite = lane_equal(nothing, lane_set(0));
     const vec scale = lane_scale_to_one(most);
     x->back = lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
     if (__builtin_expect(lane_any(~(finite & lane_equal(scale, lane_set(1)))), 0))
         ROLLED(intptr_t i = 0; i < n; i++)
             ROLLED(intptr_t j = i; j < n; j++)
-                x->a[i * step + j] = lane_select(finite, lane_mul(x->a[i * step + j], scale), lane_set(0));
+                a[i * step + j] = num_select(finite, num_scale(a[i * step + j], scale), num_set(0));
 }
 
-/* w = B v, v_0 = 1, of the upper triangle of B: row i gives all it has to w_i, and b_ij to each w_j. */
-INLINE void eigh_multiply(vec *w, const vec *b, intptr_t step, const vec *v, intptr_t count, const bool unrolled) {
+/* w = B v, v_0 = 1, of the upper triangle of B^T: row i gives all it has to w_i, and b_ij to each w_j. */
+INLINE void eigh_multiply(num *w, const num *b, intptr_t step, const num *v, intptr_t count, const bool unrolled) {
     w[0] = b[0];
     if (unrolled) {
         UNROLLED(intptr_t j = 1; j < count; j++) {
-            w[0] = lane_fma(b[j], v[j], w[0]);
+            w[0] = num_fma(num_conj(b[j]), v[j], w[0]);
             w[j] = b[j];
         }
         UNROLLED(intptr_t i = 1; i < count; i++) {
-            w[i] = lane_fma(b[i * step + i], v[i], w[i]);
+            w[i] = num_fma(b[i * step + i], v[i], w[i]);
             UNROLLED(intptr_t j = i + 1; j < count; j++) {
-                w[i] = lane_fma(b[i * step + j], v[j], w[i]);
-                w[j] = lane_fma(b[i * step + j], v[i], w[j]);
+                w[i] = num_fma(num_conj(b[i * step + j]), v[j], w[i]);
+                w[j] = num_fma(b[i * step + j], v[i], w[j]);
             }
         }
         return;
     }
-    vec sum = b[0];
+    num sum = b[0];
     ROLLED(intptr_t j = 1; j < count; j++) {
-        sum = lane_fma(b[j], v[j], sum);
+        sum = num_fma(num_conj(b[j]), v[j], sum);
         w[j] = b[j];
     }
     w[0] = sum;
     ROLLED(intptr_t i = 1; i < count; i++) {
-        const vec *row = b + i * step, v_i = v[i];
-        sum = lane_fma(row[i], v_i, w[i]);
+        const num *row = b + i * step, v_i = v[i];
+        sum = num_fma(row[i], v_i, w[i]);
         ROLLED(intptr_t j = i + 1; j < count; j++) {
-            sum = lane_fma(row[j], v[j], sum);
-            w[j] = lane_fma(row[j], v_i, w[j]);
+            sum = num_fma(num_conj(row[j]), v[j], sum);
+            w[j] = num_fma(row[j], v_i, w[j]);
         }
         w[i] = sum;
     }
 }
 
-/* w becomes tau w - (tau / 2) (tau w^T v) v. */
-INLINE void eigh_balance(vec *w, const vec *v, vec tau, intptr_t count, const bool unrolled) {
-    vec dot = w[0] = lane_mul(tau, w[0]);
+/* w becomes tau w - |tau|^2 (v^H w) / 2 v. */
+INLINE void eigh_balance(num *w, const num *v, num tau, intptr_t count, const bool unrolled) {
+    num dot = w[0] = num_mul(tau, w[0]);
     if (unrolled)
-        UNROLLED(intptr_t i = 1; i < count; i++) dot = lane_fma(w[i] = lane_mul(tau, w[i]), v[i], dot);
+        UNROLLED(intptr_t i = 1; i < count; i++) dot = num_fma(num_conj(v[i]), w[i] = num_mul(tau, w[i]), dot);
     else
-        ROLLED(intptr_t i = 1; i < count; i++) dot = lane_fma(w[i] = lane_mul(tau, w[i]), v[i], dot);
-    const vec half = lane_mul(lane_mul(lane_set((T)-0.5), tau), dot);
-    w[0] = lane_add(w[0], half);
+        ROLLED(intptr_t i = 1; i < count; i++) dot = num_fma(num_conj(v[i]), w[i] = num_mul(tau, w[i]), dot);
+    const vec half = num_minus_half(tau, dot);
+    w[0] = num_add(w[0], num_of(half));
     if (unrolled)
-        UNROLLED(intptr_t i = 1; i < count; i++) w[i] = lane_fma(half, v[i], w[i]);
+        UNROLLED(intptr_t i = 1; i < count; i++) w[i] = num_add_scaled(v[i], half, w[i]);
     else
-        ROLLED(intptr_t i = 1; i < count; i++) w[i] = lane_fma(half, v[i], w[i]);
+        ROLLED(intptr_t i = 1; i < count; i++) w[i] = num_add_scaled(v[i], half, w[i]);
 }
 
-/* B = H B H = B - v w^T - w v^T, of order `count`. */
-INLINE void eigh_reflect(vec *b, intptr_t step, const vec *v, vec tau, intptr_t count, const bool unrolled) {
-    vec w[SMM_MOST_ORDER];
+/* B = H^H B H = B - v w^H - w v^H, of order `count`. */
+INLINE void eigh_reflect(num *b, intptr_t step, const num *v, num tau, intptr_t count, const bool unrolled) {
+    num w[SMM_MOST_ORDER];
     eigh_multiply(w, b, step, v, count, unrolled);
     eigh_balance(w, v, tau, count, unrolled);
-    b[0] = lane_sub(lane_sub(b[0], w[0]), w[0]);
+    b[0] = num_real(num_sub(num_sub(b[0], w[0]), w[0]));
     if (unrolled) {
-        UNROLLED(intptr_t j = 1; j < count; j++) b[j] = lane_fnma(w[0], v[j], lane_sub(b[j], w[j]));
+        UNROLLED(intptr_t j = 1; j < count; j++) b[j] = num_fnma(num_conj(w[0]), v[j], num_sub(b[j], w[j]));
         UNROLLED(intptr_t i = 1; i < count; i++)
             UNROLLED(intptr_t j = i; j < count; j++)
-                b[i * step + j] = lane_fnma(w[i], v[j], lane_fnma(v[i], w[j], b[i * step + j]));
+                b[i * step + j] = num_fnma(w[i], v[j], num_fnma(v[i], w[j], b[i * step + j]));
     } else {
-        ROLLED(intptr_t j = 1; j < count; j++) b[j] = lane_fnma(w[0], v[j], lane_sub(b[j], w[j]));
+        ROLLED(intptr_t j = 1; j < count; j++) b[j] = num_fnma(num_conj(w[0]), v[j], num_sub(b[j], w[j]));
         ROLLED(intptr_t i = 1; i < count; i++) {
-            vec *row = b + i * step, v_i = v[i], w_i = w[i];
-            ROLLED(intptr_t j = i; j < count; j++) row[j] = lane_fnma(w_i, v[j], lane_fnma(v_i, w[j], row[j]));
+            num *row = b + i * step, v_i = num_conj(v[i]), w_i = num_conj(w[i]);
+            ROLLED(intptr_t j = i; j < count; j++) row[j] = num_fnma(w_i, v[j], num_fnma(v_i, w[j], row[j]));
+            row[i] = num_real(row[i]);
         }
     }
 }
 
-/* Step k: row k right of the diagonal becomes e_k and the reflector, what is below it H B H. */
-INLINE void eigh_reduce_row(eigh_stack *x, vec *tau, intptr_t n, intptr_t k, const bool unrolled) {
+/* Step k: row k right of the diagonal becomes e_k and the reflector, what is below it H^H B H. */
+INLINE void eigh_reduce_row(eigh_stack *x, num *tau, intptr_t n, intptr_t k, const bool unrolled) {
     const intptr_t step = eigh_step(n, unrolled), count = n - k - 1;
-    vec *row = x->a + k * step + k;
-    x->d[k] = row[0];
+    num *row = (num *)x->a + k * step + k;
+    x->d[k] = num_re(row[0]);
     if (!count) return;
     tau[k] = reflector(row + 1, 1, count, unrolled);
-    x->e[k] = row[1];
+    x->e[k] = num_re(row[1]);
     if (count > 1) eigh_reflect(row + step + 1, step, row + 1, tau[k], count, unrolled);
 }
-INLINE void eigh_reduce(eigh_stack *x, vec *tau, intptr_t n, const bool unrolled) {
+INLINE void eigh_reduce(eigh_stack *x, num *tau, intptr_t n, const bool unrolled) {
     if (unrolled)
         UNROLLED(intptr_t k = 0; k < n; k++) eigh_reduce_row(x, tau, n, k, unrolled);
     else
@@ -135,27 +141,27 @@ INLINE void eigh_reduce(eigh_stack *x, vec *tau, intptr_t n, const bool unrolled
 }
 
 /* Rows and columns from k + 1 on of Q = H_0 H_1 ..., those from k + 2 on being there. Reflector k stays in row k. */
-INLINE void eigh_form_row(vec *a, const vec *tau, intptr_t n, intptr_t k, const bool unrolled) {
+INLINE void eigh_form_row(num *a, const num *tau, intptr_t n, intptr_t k, const bool unrolled) {
     const intptr_t step = eigh_step(n, unrolled), count = n - k - 1;
-    const vec *v = a + k * step + k + 1, minus = lane_negate(tau[k]);
-    vec *q = a + (k + 1) * (step + 1);
+    const num *v = a + k * step + k + 1, minus = num_negate(tau[k]);
+    num *q = a + (k + 1) * (step + 1);
     if (count > 1) reflect((reflection){v, 1, count, tau[k]}, q + 1, step, count - 1, true, unrolled);
-    q[0] = lane_sub(lane_set(1), tau[k]);
+    q[0] = num_sub(num_set(1), tau[k]);
     if (unrolled)
-        UNROLLED(intptr_t i = 1; i < count; i++) q[i * step] = lane_mul(minus, v[i]);
+        UNROLLED(intptr_t i = 1; i < count; i++) q[i * step] = num_mul(minus, v[i]);
     else
-        ROLLED(intptr_t i = 1; i < count; i++) q[i * step] = lane_mul(minus, v[i]);
+        ROLLED(intptr_t i = 1; i < count; i++) q[i * step] = num_mul(minus, v[i]);
 }
-INLINE void eigh_form(vec *a, const vec *tau, intptr_t n, const bool unrolled) {
+INLINE void eigh_form(num *a, const num *tau, intptr_t n, const bool unrolled) {
     const intptr_t step = eigh_step(n, unrolled);
     if (unrolled) {
         UNROLLED(intptr_t k = n - 2; k >= 0; k--) eigh_form_row(a, tau, n, k, unrolled);
-        UNROLLED(intptr_t i = 1; i < n; i++) a[i] = a[i * step] = lane_set(0);
+        UNROLLED(intptr_t i = 1; i < n; i++) a[i] = a[i * step] = num_set(0);
     } else {
         ROLLED(intptr_t k = n - 2; k >= 0; k--) eigh_form_row(a, tau, n, k, unrolled);
-        ROLLED(intptr_t i = 1; i < n; i++) a[i] = a[i * step] = lane_set(0);
+        ROLLED(intptr_t i = 1; i < n; i++) a[i] = a[i * step] = num_set(0);
     }
-    a[0] = lane_set(1);
+    a[0] = num_set(1);
 }
 
 /* --- Order and signs ---------------------------------------------------------------------------------------------- */
@@ -195,27 +201,84 @@ INLINE void eigh_arrange_few(eigh_stack *x, intptr_t n, const bool vectors) {
         }
 }
 
-/* Many. */
+#if defined(REAL_DTYPE)
+/* The numbers of each row as its real parts, and `row_step` further its imaginary parts; and back. */
+INLINE void eigh_part(num *a, intptr_t n) {
+    const intptr_t step = row_step(n);
+    num w[SMM_MOST_ORDER];
+    for (intptr_t i = 0; i < n; i++) {
+        num *const row = a + i * step;
+        vec *const re = (vec *)row, *const im = re + step;
+        for (intptr_t j = 0; j < n; j++) w[j] = row[j];
+        for (intptr_t j = 0; j < n; j++) re[j] = w[j].re, im[j] = w[j].im;
+    }
+}
+INLINE void eigh_join(num *a, intptr_t n) {
+    const intptr_t step = row_step(n);
+    num w[SMM_MOST_ORDER];
+    for (intptr_t i = 0; i < n; i++) {
+        num *const row = a + i * step;
+        const vec *const re = (vec *)row, *const im = re + step;
+        for (intptr_t j = 0; j < n; j++) w[j] = (num){re[j], im[j]};
+        for (intptr_t j = 0; j < n; j++) row[j] = w[j];
+    }
+}
+
+/* The largest element of each column of V becomes positive, and the column goes to its place. */
+INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES]) {
+    const intptr_t step = row_step(n);
+    vec ones[SMM_MOST_ORDER];
+    for (intptr_t j = 0; j < n; j++) {
+        vec *const re = a + j, *const im = re + step;
+        pairs_largest most = {num_set(1), lane_set(0), lane_set(-1)};
+        for (intptr_t i = 0; i < n; i++) pairs_consider(&most, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
+        const num phase = pairs_phase(&most);
+        const vec size = lane_sqrt(most.square);
+        for (intptr_t i = 0; i < n; i++) {
+            const num y = pairs_turn(&most, phase, size, (num){re[PARTS * i * step], im[PARTS * i * step]}, i);
+            re[PARTS * i * step] = y.re, im[PARTS * i * step] = y.im;
+        }
+        ones[j] = lane_set(1);
+    }
+    for (intptr_t i = 0; i < PARTS * n; i++) eigh_arrange_row(a + i * step, n, place, ones);
+}
+#else
+/* Real numbers are as they should be. */
+INLINE void eigh_part(num *a, intptr_t n) { (void)a, (void)n; }
+INLINE void eigh_join(num *a, intptr_t n) { (void)a, (void)n; }
+
+/* The largest element of each column of V becomes positive, and the column goes to its place. */
+INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES]) {
+    const lanes_matrix v = {a, n, n, row_step(n)};
+    vec sign[SMM_MOST_ORDER];
+    for (intptr_t j = 0; j < n; j++) sign[j] = lanes_sign(v, j, false);
+    for (intptr_t i = 0; i < n; i++) eigh_arrange_row(a + i * v.step, n, place, sign);
+}
+#endif
+
+/* Many: ascending eigenvalues, and columns of V with them. */
 INLINE void eigh_arrange(eigh_stack *x, intptr_t n, const bool vectors) {
     int32_t place[SMM_MOST_ORDER][LANES];
-    vec sign[SMM_MOST_ORDER];
+    vec ones[SMM_MOST_ORDER];
     eigh_places(place, x->d, n);
-    for (intptr_t j = 0; j < n; j++) sign[j] = lane_set(1);
-    eigh_arrange_row(x->d, n, place, sign);
-    for (intptr_t j = 0; j < n && vectors; j++) sign[j] = lanes_sign((lanes_matrix){x->a, n, n, row_step(n)}, j, false);
-    for (intptr_t i = 0; i < n && vectors; i++) eigh_arrange_row(x->a + i * row_step(n), n, place, sign);
+    for (intptr_t j = 0; j < n; j++) ones[j] = lane_set(1);
+    eigh_arrange_row(x->d, n, place, ones);
+    if (vectors) eigh_place_columns(x->a, n, place);
 }
 
 /* --- Groups of matrices ------------------------------------------------------------------------------------------- */
 
 INLINE void eigh_begin(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, bool cold,
                        const bool vectors, const bool unrolled) {
-    vec tau[SMM_MOST_ORDER];
-    if (cold) prefetch(ahead_of(&call->a, q, LANES * n * n), LANES * n * n);
+    num tau[SMM_MOST_ORDER];
+    const intptr_t size = PARTS * LANES * n * n;
+    if (cold) prefetch(ahead_of(&call->a, q, size), size);
     eigh_load(call, q, x, n, count, unrolled);
-    eigh_scale(x, n, unrolled);
+    eigh_scale(x, n, call->form & SMM_UPPER, unrolled);
     eigh_reduce(x, tau, n, unrolled);
-    if (vectors) eigh_form(x->a, tau, n, unrolled);
+    if (!vectors) return;
+    eigh_form((num *)x->a, tau, n, unrolled);
+    eigh_part((num *)x->a, n);
 }
 
 INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, const bool vectors,
@@ -232,9 +295,11 @@ INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n
     lanes_store(vectors ? &call->eigh.w : &call->eigvalsh.w, q, x->d, n, 1, count);
     lanes_store_int(vectors ? &call->eigh.info : &call->eigvalsh.info, q, x->info, count);
     if (!vectors) return;
-    gather_rows((lanes_matrix){x->a, n, n, eigh_step(n, unrolled)}, n);
-    lanes_store(&call->eigh.v, q, x->a, n, n, count);
-    lanes_spoil(&call->eigh.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
+    const numbers_matrix v = {(num *)x->a, n, n, eigh_step(n, unrolled)};
+    eigh_join(v.at, n);
+    gather_rows(numbers_parts(v), PARTS * n);
+    KERNEL(numbers_store)(&call->eigh.v, q, v.at, n, n, count);
+    KERNEL(numbers_spoil)(&call->eigh.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
 }
 
 /* A constant order of at most EIGH_FEW. Where matrices are left for one group, the other does the same. */
@@ -257,7 +322,7 @@ INLINE void eigh_lanes_few(const smm_call *call, intptr_t first, intptr_t last, 
     }
 }
 
-_Static_assert(QR_ROOM * sizeof(vec) <= SMM_KERNEL_ROOM, "room of eigh_lanes");
+_Static_assert(QR_ROOM * sizeof(num) <= SMM_KERNEL_ROOM, "room of eigh_lanes");
 
 static void KERNEL(eigh_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     const intptr_t n = call->n;
@@ -267,7 +332,7 @@ static void KERNEL(eigh_lanes)(const smm_call *call, intptr_t first, intptr_t la
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         eigh_begin(call, q, &x, n, count, cold, true, false);
-        eigh_iterate(&x, turns, n, n, 1, true, false);
+        eigh_iterate(&x, turns, n, PARTS * n, 1, true, false);
         eigh_end(call, q, &x, n, count, true, false);
     }
 }

@@ -1,6 +1,6 @@
 /* eigh_sweeps.h: eigenvalues of symmetric tridiagonal matrices, LANES of them side by side, and the rotations of what
  * becomes the eigenvectors: implicit QR with Wilkinson's shift (LAPACK's steqr; Golub and Van Loan, Matrix
- * Computations, section 8.3). For eigh_lanes.h and eigh_numbers.h.
+ * Computations, section 8.3). For eigh_lanes.h.
  *
  * Each lane is at work on a block of its own: rotations outside of it are the identity, which changes at most the sign
  * of a zero, and in the end all zeros are positive. So lanes that are done do not notice those that are not. Two groups

@@ -44,13 +44,6 @@ INLINE vec inv_doubts(const bool direct, vec squares, vec size, mask singular) {
 INLINE int inv_right(const int n) { return n <= SMM_INV_DIRECT ? 1 : n; }
 INLINE int inv_down(const int n) { return n <= SMM_INV_DIRECT ? n : 1; }
 
-/* Where m holds, x and y change places. */
-INLINE void lane_exchange(mask m, vec *x, vec *y) {
-    const vec z = *x;
-    *x = lane_select(m, *y, z);
-    *y = lane_select(m, z, *y);
-}
-
 /* Choose the pivot of step k in column f: the largest |f_i|, i >= k, the first of equals. */
 INLINE void inv_lanes_begin(inv_lanes_state *s, inv_lanes_step *step, const int n, const int k) {
     vec *f = step->f, most = lane_abs(f[k]);

@@ -1,4 +1,7 @@
 /* lane_avx2.h: the lane verbs on AVX2 with FMA: one vector is 4 float64 or 8 float32. */
+#if defined(__x86_64__) && !defined(SMM_WITHOUT_AVX2)
+#define ISA avx2
+#define SMM_KERNELS_AVX2
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
@@ -302,4 +305,5 @@ INLINE void lane_stream_half(uint16_t *p, half_vec x) { _mm_stream_si128((__m128
 
 /* int32 in the place of x. */
 INLINE vec lane_int_bits(vec x) { return _mm256_castsi256_ps(_mm256_cvttps_epi32(x)); }
+#endif
 #endif

@@ -1,5 +1,8 @@
 /* lane_avx512.h: the lane verbs on AVX-512: one vector is 8 float64 or 16 float32.
  * A partial vector holds `count` elements; the lanes beyond are neither read nor written. */
+#if defined(__x86_64__) && !defined(SMM_WITHOUT_AVX512)
+#define ISA avx512
+#define SMM_KERNELS_AVX512
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), \
                              apply_to = function)
@@ -348,4 +351,5 @@ INLINE void lane_stream_half(uint16_t *p, half_vec x) { _mm256_stream_si256((__m
 
 /* int32 in the place of x. */
 INLINE vec lane_int_bits(vec x) { return _mm512_castsi512_ps(_mm512_cvttps_epi32(x)); }
+#endif
 #endif

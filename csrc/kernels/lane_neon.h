@@ -1,4 +1,7 @@
 /* lane_neon.h: the lane verbs on 64-bit ARM: one vector is 2 float64 or 4 float32. */
+#if defined(__aarch64__)
+#define ISA neon
+#define SMM_KERNELS_NEON
 #include <arm_neon.h>
 
 #include "lane.h"
@@ -79,4 +82,5 @@ INLINE half_vec lane_to_bf16(vec x) {
 }
 INLINE void lane_store_half(uint16_t *p, half_vec x) { vst1_u16(p, x); }
 INLINE void lane_stream_half(uint16_t *p, half_vec x) { lane_store_half(p, x); }
+#endif
 #endif

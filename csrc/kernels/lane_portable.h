@@ -1,5 +1,8 @@
 /* lane_portable.h: the lane verbs in the vector extension of GCC and Clang, on whatever the compiler's
  * baseline is. Multiply and add round separately, everywhere alike: the baseline of x86-64 has no FMA. */
+#if !defined(SMM_WITHOUT_PORTABLE)
+#define ISA portable
+#define SMM_KERNELS_PORTABLE
 #include "lane.h"
 
 typedef T vec __attribute__((vector_size(16)));
@@ -66,3 +69,4 @@ INLINE vec lane_turn(vec x) {
     return y;
 }
 INLINE T scalar_fma(T x, T y, T z) { return x * y + z; }
+#endif

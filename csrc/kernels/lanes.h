@@ -58,6 +58,12 @@ INLINE mask useless(vec pivot) {
 }
 
 INLINE vec lane_negate(vec x) { return lane_sub(lane_set(-(T)0), x); }
+/* Where m holds, x and y change places. */
+INLINE void lane_exchange(mask m, vec *x, vec *y) {
+    const vec z = *x;
+    *x = lane_select(m, *y, z);
+    *y = lane_select(m, z, *y);
+}
 
 #if !defined(SMM_LANE_PAIRS) /* a block row is a whole vector */
 INLINE void lane_transpose(vec x[BLOCK]) { block_transpose(x); }

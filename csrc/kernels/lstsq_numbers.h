@@ -12,7 +12,7 @@ typedef struct squares_work {
     mask finite;     /* A has no NaN and no infinity */
     mask has_tail;   /* rank < n */
 } squares_work;
-static intptr_t KERNEL(lstsq_numbers_room)(const smm_call *call) {
+static intptr_t KERNEL(lstsq_lanes_room)(const smm_call *call) {
     (void)call;
     return sizeof(squares_work);
 }
@@ -231,14 +231,14 @@ static void KERNEL(squares_solve)(const smm_call *call, intptr_t q, squares_work
     lanes_store(&d, q, norm, width, 1, count);
 }
 
-static void KERNEL(lstsq_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     squares_work *const w = smm_kernel_room();
     w->m = call->m, w->n = call->n;
     const intptr_t most = least(SIDES, NUMBERS / (call->m > call->n ? call->m : call->n));
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const vec back = numbers_load_scaled(w->a, &call->lstsq.a, q, w->m, w->n, count);
+        const vec back = numbers_load_scaled(w->a, &call->lstsq.a, q, w->m, w->n, count, false);
         w->finite = lane_equal(back, back);
         w->scale = lane_div(lane_set(1), back);
         KERNEL(squares_factor)(w);

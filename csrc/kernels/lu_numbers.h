@@ -183,7 +183,7 @@ INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num 
     }
 }
 
-static void KERNEL(lu_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lu_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     lu_room *const room = smm_kernel_room();
     if (call->n > FEW) numbers_lu(call, first, last, room->a, room->x, call->n, MOST_SIDES / call->n);
@@ -274,7 +274,7 @@ INLINE void numbers_det(const smm_call *call, intptr_t first, intptr_t last, num
     }
 }
 
-static void KERNEL(det_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(det_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     lu_room *const room = smm_kernel_room();
     if (call->n > FEW) numbers_det(call, first, last, room->a, call->n);
@@ -312,7 +312,7 @@ INLINE void numbers_get_pivots(const smm_call *call, const smm_operand *pivots, 
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
 
-static void KERNEL(lu_solve_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     lu_room *const room = smm_kernel_room();
     const intptr_t n = call->n;

@@ -7,7 +7,18 @@ typedef pair num;
 
 _Static_assert(sizeof(num) == PARTS * sizeof(vec), "an array of numbers is one of parts");
 
+/* As lanes_matrix; and its parts as one. */
+typedef struct numbers_matrix {
+    num *at;
+    intptr_t m, n, step;
+} numbers_matrix;
+INLINE lanes_matrix numbers_parts(numbers_matrix a) {
+    return (lanes_matrix){(vec *)a.at, a.m, PARTS * a.n, PARTS * a.step};
+}
+
 INLINE num num_set(T re) { return (num){lane_set(re), lane_set(0)}; }
+INLINE num num_of(vec re) { return (num){re, lane_set(0)}; }
+INLINE vec num_re(num x) { return x.re; }
 INLINE num num_conj(num x) { return pair_conj(x); }
 INLINE num num_real(num x) { return (num){x.re, lane_set(0)}; }
 INLINE num num_negate(num x) { return (num){lane_negate(x.re), lane_negate(x.im)}; }
@@ -18,7 +29,16 @@ INLINE num num_select(mask m, num x, num y) { return pair_select(m, x, y); }
 INLINE num num_mul(num x, num y) { return pair_mul(x, y); }
 INLINE num num_fma(num x, num y, num z) { return pair_fma(x, y, z); }
 INLINE num num_fnma(num x, num y, num z) { return pair_fnma(x, y, z); }
+INLINE num num_add_scaled(num x, vec s, num z) { return (num){lane_fma(s, x.re, z.re), lane_fma(s, x.im, z.im)}; }
+INLINE vec num_add_square(num x, vec squares) { return lane_fma(x.im, x.im, lane_fma(x.re, x.re, squares)); }
 INLINE vec num_size(num x) { return pair_size(x); }
+
+/* The larger of `most` and the magnitudes of x's parts; what stays zero while all x are finite; -Re(x^* y) / 2. */
+INLINE vec num_largest(num x, vec most) { return lane_max(lane_abs(x.im), lane_max(lane_abs(x.re), most)); }
+INLINE vec num_taint(num x, vec nothing) { return lane_fma(x.im, lane_set(0), lane_fma(x.re, lane_set(0), nothing)); }
+INLINE vec num_minus_half(num x, num y) {
+    return lane_mul(lane_set((T)-0.5), lane_fma(x.im, y.im, lane_mul(x.re, y.re)));
+}
 
 /* As in reals.h. */
 INLINE pair num_to_pair(num x) { return x; }

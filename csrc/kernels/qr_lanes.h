@@ -1,12 +1,60 @@
 /* qr_lanes.h: Householder QR in place, LANES matrices side by side: without pivoting all of them take the same steps.
- * As LAPACK's geqrf and orgqr (Golub and Van Loan, Matrix Computations, algorithm 5.2.1). Where `unrolled`, sizes are
- * constants. */
+ * As LAPACK's geqrf and ungqr (Golub and Van Loan, Matrix Computations, algorithm 5.2.1): H = I - tau v v^H, v_0 = 1,
+ * and A is multiplied by H^H, so that the diagonal of R is real. One text over the numbers of reals.h and those of
+ * numbers.h, but for the reflector of a vector and the columns of Q. Where `unrolled`, sizes are constants, which those
+ * of complex matrices never are. */
 
 enum { QR_ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER, QR_ROOM = QR_ELEMENTS + SMM_MOST_ORDER };
 
 /* Columns that a reflector passes over at a time: they share the loads of v, and so many sums are in flight. */
-enum { REFLECTED = VECTOR_REGISTERS >= 32 ? 8 : 4 };
+enum { REFLECTED = VECTOR_REGISTERS >= 32 && PARTS == 1 ? 8 : 4 };
 
+/* x = scale x. */
+INLINE void scale_column(num *x, intptr_t step, vec scale, intptr_t count, const bool unrolled) {
+    if (unrolled)
+        UNROLLED(intptr_t i = 0; i < count; i++) x[i * step] = num_scale(x[i * step], scale);
+    else
+        ROLLED(intptr_t i = 0; i < count; i++) x[i * step] = num_scale(x[i * step], scale);
+}
+
+#if defined(REAL_DTYPE)
+/* |x_1|^2 + ... + |x_count-1|^2: squares of real parts and of imaginary parts, each in a row. */
+INLINE vec sum_of_squares(const num *x, intptr_t step, intptr_t count, const bool unrolled) {
+    (void)unrolled;
+    vec re = lane_set(0), im = lane_set(0);
+    for (intptr_t i = 1; i < count; i++) {
+        const num y = x[i * step];
+        re = lane_fma(y.re, y.re, re);
+        im = lane_fma(y.im, y.im, im);
+    }
+    return lane_add(re, im);
+}
+
+/* x_0 becomes beta, which is real, the others v; the result is tau, 0 where x_0 is real and the others are zero. */
+INLINE num reflector(num *x, intptr_t step, intptr_t count, const bool unrolled) {
+    (void)unrolled;
+    const vec one = lane_set(1), nothing = lane_set(0), low = lane_set(SQUARES_LOW), high = lane_set(SQUARES_HIGH);
+    vec squares = num_add_square(x[0], sum_of_squares(x, step, count, false)), back = one;
+    mask zero = lane_equal(x[0].im, nothing);
+    for (intptr_t i = 1; i < count; i++) zero &= num_is_zero(x[i * step]);
+    if (lane_any(~(lane_greater(squares, low) & lane_greater(high, squares)))) {
+        const mask small = lane_greater(low, squares) & ~zero, large = lane_greater(squares, high) & ~zero;
+        const vec up = lane_set(SCALE_UP), down = lane_set(SCALE_DOWN);
+        const vec scale = lane_select(small, up, lane_select(large, down, one));
+        for (intptr_t i = 0; i < count; i++) x[i * step] = num_scale(x[i * step], scale);
+        back = lane_select(small, down, lane_select(large, up, one));
+        squares = num_add_square(x[0], sum_of_squares(x, step, count, false));
+    }
+    const vec norm = lane_sqrt(squares);
+    const vec beta = lane_select(lane_greater(nothing, x[0].re), norm, lane_negate(norm));
+    const num tau = {lane_div(lane_sub(beta, x[0].re), beta), lane_div(lane_negate(x[0].im), beta)};
+    const divisor d = divisor_of((num){lane_sub(x[0].re, beta), x[0].im});
+    const num r = num_reciprocal(&d);
+    x[0] = num_select(zero, x[0], (num){lane_mul(beta, back), nothing});
+    for (intptr_t i = 1; i < count; i++) x[i * step] = num_select(zero, x[i * step], num_mul(x[i * step], r));
+    return num_select(zero, num_set(0), tau);
+}
+#else
 /* The sum of squares of x_1 .. x_count-1, in four parts, which need not wait for each other. */
 INLINE vec sum_of_squares(const vec *x, intptr_t step, intptr_t count, const bool unrolled) {
     vec s[4] = {lane_set(0), lane_set(0), lane_set(0), lane_set(0)};
@@ -23,14 +71,6 @@ INLINE vec sum_of_squares(const vec *x, intptr_t step, intptr_t count, const boo
             if (i + part < count) s[part] = lane_fma(x[(i + part) * step], x[(i + part) * step], s[part]);
     }
     return lane_add(lane_add(s[0], s[1]), lane_add(s[2], s[3]));
-}
-
-/* x = scale x. */
-INLINE void scale_column(vec *x, intptr_t step, vec scale, intptr_t count, const bool unrolled) {
-    if (unrolled)
-        UNROLLED(intptr_t i = 0; i < count; i++) x[i * step] = lane_mul(x[i * step], scale);
-    else
-        ROLLED(intptr_t i = 0; i < count; i++) x[i * step] = lane_mul(x[i * step], scale);
 }
 
 INLINE mask is_zero(const vec *x, intptr_t step, intptr_t count, const bool unrolled) {
@@ -65,34 +105,38 @@ INLINE vec reflector(vec *x, intptr_t step, intptr_t count, const bool unrolled)
     scale_column(x + step, step, lane_select(zero, one, r), count - 1, unrolled);
     return lane_select(zero, lane_set(0), tau);
 }
+#endif
+INLINE num numbers_reflector(num *x, intptr_t step, intptr_t count) { return reflector(x, step, count, false); }
 
-/* w += v_i x_i and x_i -= v_i w, for a row i of a few columns of x. */
-INLINE void add_products(vec *w, vec v, const vec *x, const int width) {
-    UNROLLED(int j = 0; j < width; j++) w[j] = lane_fma(v, x[j], w[j]);
+/* w += v x_i and x_i -= v w, for a row i of a few columns of x. */
+INLINE void add_products(num *w, num v, const num *x, const int width) {
+    UNROLLED(int j = 0; j < width; j++) w[j] = num_fma(v, x[j], w[j]);
 }
-INLINE void subtract_products(vec *x, vec v, const vec *w, const int width) {
-    UNROLLED(int j = 0; j < width; j++) x[j] = lane_fnma(v, w[j], x[j]);
+INLINE void subtract_products(num *x, num v, const num *w, const int width) {
+    UNROLLED(int j = 0; j < width; j++) x[j] = num_fnma(v, w[j], x[j]);
 }
 
 /* H of the vectors v_0 = 1, v_1 .. v_count-1, which lie `step` vectors apart. */
 typedef struct reflection {
-    const vec *v;
+    const num *v;
     intptr_t step, count;
-    vec tau;
+    num tau;
 } reflection;
 
-/* x = H x, for a few columns: w = tau v^T x, x = x - v w. fresh: row 0 of x is zero, whatever it holds. */
-INLINE void reflect_columns(reflection h, vec *x, intptr_t step, const int width, const bool fresh,
+/* x = H x, for a few columns: w = tau v^H x, x = x - v w. fresh: row 0 of x is zero, whatever it holds. */
+INLINE void reflect_columns(reflection h, num *x, intptr_t step, const int width, const bool fresh,
                             const bool unrolled) {
-    vec w[REFLECTED];
-    UNROLLED(int j = 0; j < width; j++) w[j] = fresh ? lane_mul(h.v[h.step], x[step + j]) : x[j];
+    num w[REFLECTED];
+    UNROLLED(int j = 0; j < width; j++) w[j] = fresh ? num_mul(num_conj(h.v[h.step]), x[step + j]) : x[j];
     if (unrolled)
-        UNROLLED(intptr_t i = fresh ? 2 : 1; i < h.count; i++) add_products(w, h.v[i * h.step], x + i * step, width);
+        UNROLLED(intptr_t i = fresh ? 2 : 1; i < h.count; i++)
+            add_products(w, num_conj(h.v[i * h.step]), x + i * step, width);
     else
-        ROLLED(intptr_t i = fresh ? 2 : 1; i < h.count; i++) add_products(w, h.v[i * h.step], x + i * step, width);
+        ROLLED(intptr_t i = fresh ? 2 : 1; i < h.count; i++)
+            add_products(w, num_conj(h.v[i * h.step]), x + i * step, width);
     UNROLLED(int j = 0; j < width; j++) {
-        w[j] = lane_mul(h.tau, w[j]);
-        x[j] = fresh ? lane_negate(w[j]) : lane_sub(x[j], w[j]);
+        w[j] = num_mul(h.tau, w[j]);
+        x[j] = fresh ? num_negate(w[j]) : num_sub(x[j], w[j]);
     }
     if (unrolled)
         UNROLLED(intptr_t i = 1; i < h.count; i++) subtract_products(x + i * step, h.v[i * h.step], w, width);
@@ -101,7 +145,7 @@ INLINE void reflect_columns(reflection h, vec *x, intptr_t step, const int width
 }
 
 /* The same for any number of columns. */
-INLINE void reflect_blocks(reflection h, vec *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
+INLINE void reflect_blocks(reflection h, num *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
     intptr_t j = 0;
     for (; j + REFLECTED <= cols; j += REFLECTED) reflect_columns(h, x + j, step, REFLECTED, fresh, unrolled);
     switch (cols - j) {
@@ -116,30 +160,36 @@ INLINE void reflect_blocks(reflection h, vec *x, intptr_t step, intptr_t cols, c
 }
 
 /* Where sizes are not constants, one copy serves all. */
-static __attribute__((noinline)) void KERNEL(reflect)(reflection h, vec *x, intptr_t step, intptr_t cols, bool fresh) {
+static __attribute__((noinline)) void KERNEL(reflect)(reflection h, num *x, intptr_t step, intptr_t cols, bool fresh) {
     if (fresh)
         reflect_blocks(h, x, step, cols, true, false);
     else
         reflect_blocks(h, x, step, cols, false, false);
 }
 
-INLINE void reflect(reflection h, vec *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
+INLINE void reflect(reflection h, num *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
     if (unrolled)
         reflect_blocks(h, x, step, cols, fresh, true);
     else
         KERNEL(reflect)(h, x, step, cols, fresh);
 }
 
-/* Step k: column k of A becomes r_kk and v, the columns right of it H A. */
-INLINE void qr_step(lanes_matrix a, vec *tau, intptr_t k, const bool unrolled) {
-    vec *x = a.at + k * a.step + k;
+/* The same, of separate arguments. */
+INLINE void KERNEL(numbers_reflect)(const num *v, intptr_t step_v, num tau, num *x, intptr_t step, intptr_t count,
+                                    intptr_t cols) {
+    KERNEL(reflect)((reflection){v, step_v, count, tau}, x, step, cols, false);
+}
+
+/* Step k: column k of A becomes r_kk and v, the columns right of it H^H A. */
+INLINE void qr_step(numbers_matrix a, num *tau, intptr_t k, const bool unrolled) {
+    num *x = a.at + k * a.step + k;
     tau[k] = reflector(x, a.step, a.m - k, unrolled);
-    reflect((reflection){x, a.step, a.m - k, tau[k]}, x + 1, a.step, a.n - k - 1, false, unrolled);
+    reflect((reflection){x, a.step, a.m - k, num_conj(tau[k])}, x + 1, a.step, a.n - k - 1, false, unrolled);
 }
 
 /* A becomes R above the reflectors. */
-INLINE void qr_factor(lanes_matrix a, vec *tau, const bool unrolled, bool cold, const T *next) {
-    const intptr_t p = least(a.m, a.n), share = p ? LANES * a.m * a.n / p : 0;
+INLINE void qr_factor(numbers_matrix a, num *tau, const bool unrolled, bool cold, const T *next) {
+    const intptr_t p = least(a.m, a.n), share = p ? PARTS * LANES * a.m * a.n / p : 0;
     if (unrolled)
         UNROLLED(intptr_t k = 0; k < p; k++) qr_step(a, tau, k, unrolled);
     else
@@ -150,24 +200,25 @@ INLINE void qr_factor(lanes_matrix a, vec *tau, const bool unrolled, bool cold, 
 }
 
 /* Where anything overflows: that leaves its mark on the diagonal of R or, right of it, in the last row. */
-INLINE mask qr_overflows(lanes_matrix a) {
+INLINE vec qr_mark(num x, vec nothing) { return lane_fma(PARTS == 1 ? num_re(x) : num_size(x), lane_set(0), nothing); }
+INLINE mask qr_overflows(numbers_matrix a) {
     const intptr_t p = least(a.m, a.n);
     vec nothing = lane_set(0);
-    for (intptr_t k = 0; k < p; k++) nothing = lane_fma(a.at[k * a.step + k], lane_set(0), nothing);
-    for (intptr_t j = p; j < a.n; j++) nothing = lane_fma(a.at[(p - 1) * a.step + j], lane_set(0), nothing);
+    for (intptr_t k = 0; k < p; k++) nothing = qr_mark(a.at[k * a.step + k], nothing);
+    for (intptr_t j = p; j < a.n; j++) nothing = qr_mark(a.at[(p - 1) * a.step + j], nothing);
     return ~lane_equal(nothing, lane_set(0));
 }
 
 /* Load and factor; once more from a scaled A where products of elements near the largest number overflow. */
-INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, lanes_matrix a, vec *tau, intptr_t count,
+INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, numbers_matrix a, num *tau, intptr_t count,
                                const bool unrolled, bool cold) {
     const vec one = lane_set(1);
     mask overflows = lane_equal(one, lane_set(0));
     for (bool again = false;; again = true) {
-        lanes_load(a.at, &call->a, q, a.m, a.n, count);
+        KERNEL(numbers_load)(a.at, &call->a, q, a.m, a.n, count);
         if (again) scale_column(a.at, 1, lane_select(overflows, lane_set((T)0x1p-8), one), a.m * a.n, unrolled);
-        spread_rows(a);
-        qr_factor(a, tau, unrolled, cold && !again, ahead_of(&call->a, q, LANES * a.m * a.n));
+        spread_rows(numbers_parts(a));
+        qr_factor(a, tau, unrolled, cold && !again, ahead_of(&call->a, q, PARTS * LANES * a.m * a.n));
         if (again) break;
         overflows = qr_overflows(a);
         if (!lane_any(overflows)) return;
@@ -176,6 +227,30 @@ INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, lanes_matrix a,
     for (intptr_t i = 0; i < least(a.m, a.n); i++) scale_column(a.at + i * a.step + i, 1, back, a.n - i, unrolled);
 }
 
+#if defined(REAL_DTYPE)
+/* Columns j .. j+width-1 of Q = H_0 H_1 ..., of the reflectors in A. */
+static void KERNEL(q_columns)(num *x, intptr_t j, intptr_t width, numbers_matrix a, const num *tau) {
+    for (intptr_t e = 0; e < a.m * width; e++) x[e] = num_set(e / width == j + e % width);
+    for (intptr_t k = least(least(a.m, a.n), j + width) - 1; k >= 0; k--) {
+        const intptr_t first = k > j ? k - j : 0; /* columns before are zero from row k on */
+        const reflection h = {a.at + k * a.step + k, a.step, a.m - k, tau[k]};
+        reflect(h, x + k * width + first, width, width - first, false, false);
+    }
+}
+
+/* All columns of Q, as many at a time as there is room for. */
+INLINE void q_store(const smm_call *call, intptr_t q, numbers_matrix a, const num *tau, num *x, intptr_t count,
+                    const bool unrolled) {
+    (void)unrolled;
+    const intptr_t most = QR_ELEMENTS / a.m;
+    for (intptr_t j = 0, width; j < call->k; j += width) {
+        width = least(most, call->k - j);
+        KERNEL(q_columns)(x, j, width, a, tau);
+        const smm_operand c = numbers_columns(call->qr.q, j);
+        KERNEL(numbers_store)(&c, q, x, a.m, width, count);
+    }
+}
+#else
 /* Column k of the first p columns of Q from k on, which were those of I so far. */
 INLINE void q_step(lanes_matrix a, const vec *tau, intptr_t p, intptr_t k, const bool unrolled) {
     vec *x = a.at + k * a.step + k;
@@ -211,51 +286,59 @@ INLINE void q_store_complement(const smm_operand *to, intptr_t cols, intptr_t q,
     }
 }
 
+/* The first columns of Q in place of the reflectors, and all others; x is room. */
+INLINE void q_store(const smm_call *call, intptr_t q, lanes_matrix a, const vec *tau, vec *x, intptr_t count,
+                    const bool unrolled) {
+    const intptr_t p = least(a.m, a.n);
+    if (!unrolled && call->k > p) q_store_complement(&call->qr.q, call->k, q, a, tau, x, count);
+    q_form(a, tau, unrolled);
+    gather_rows(a, p);
+    lanes_store(&call->qr.q, q, a.at, a.m, p, count);
+}
+#endif
+
 /* R, and zeros below its diagonal; r is room for it. */
-INLINE void r_store(const smm_call *call, intptr_t q, vec *r, lanes_matrix a, const intptr_t rows, intptr_t count) {
+INLINE void r_store(const smm_call *call, intptr_t q, num *r, numbers_matrix a, const intptr_t rows, intptr_t count) {
     for (intptr_t i = 0; i < rows; i++)
-        for (intptr_t j = 0; j < a.n; j++) r[i * a.n + j] = i <= j ? a.at[i * a.step + j] : lane_set(0);
-    lanes_store(call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r, q, r, rows, a.n, count);
+        for (intptr_t j = 0; j < a.n; j++) r[i * a.n + j] = i <= j ? a.at[i * a.step + j] : num_set(0);
+    KERNEL(numbers_store)(call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r, q, r, rows, a.n, count);
 }
 
 /* QR, QR_R, QR_RAW of LANES matrices, with room for R. */
-INLINE void qr_group(const smm_call *call, intptr_t q, lanes_matrix a, vec *r, intptr_t count, const bool unrolled,
+INLINE void qr_group(const smm_call *call, intptr_t q, numbers_matrix a, num *r, intptr_t count, const bool unrolled,
                      bool cold) {
     const intptr_t p = least(a.m, a.n);
-    vec tau[SMM_MOST_ORDER];
+    num tau[SMM_MOST_ORDER];
     qr_load_and_factor(call, q, a, tau, count, unrolled, cold);
     lanes_store_int(smm_info(call), q, lane_set(0), count);
     if (call->op == SMM_OP_QR_RAW) {
-        gather_rows(a, a.n);
-        lanes_store(&call->qr_raw.h, q, a.at, a.m, a.n, count);
-        lanes_store(&call->qr_raw.tau, q, tau, p, 1, count);
+        gather_rows(numbers_parts(a), PARTS * a.n);
+        KERNEL(numbers_store)(&call->qr_raw.h, q, a.at, a.m, a.n, count);
+        KERNEL(numbers_store)(&call->qr_raw.tau, q, tau, p, 1, count);
         return;
     }
     r_store(call, q, r, a, unrolled ? p : call->k, count);
     if (call->op == SMM_OP_QR_R) return;
-    if (!unrolled && call->k > p) q_store_complement(&call->qr.q, call->k, q, a, tau, r, count);
-    q_form(a, tau, unrolled);
-    gather_rows(a, p);
-    lanes_store(&call->qr.q, q, a.at, a.m, p, count);
+    q_store(call, q, a, tau, r, count, unrolled);
 }
 
 /* Square matrices of a constant order. */
 enum { QR_LANES_MOST = 10 };
 INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
-        vec a[QR_LANES_MOST * QR_LANES_MOST], r[QR_LANES_MOST * QR_LANES_MOST];
+        num a[QR_LANES_MOST * QR_LANES_MOST], r[QR_LANES_MOST * QR_LANES_MOST];
         if (cold) prefetch(ahead_of(&call->a, q, LANES * n * n), LANES * n * n); /* not at each of short steps */
-        qr_group(call, q, (lanes_matrix){a, n, n, n}, r, least(LANES, last - q), true, false);
+        qr_group(call, q, (numbers_matrix){a, n, n, n}, r, least(LANES, last - q), true, false);
     }
 }
 
 typedef struct qr_room {
-    vec a[QR_ROOM], r[QR_ELEMENTS];
+    num a[QR_ROOM], r[QR_ELEMENTS];
 } qr_room;
 _Static_assert(sizeof(qr_room) <= SMM_KERNEL_ROOM, "room of qr_lanes");
 
 static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     qr_room *const room = smm_kernel_room();
-    const lanes_matrix x = {room->a, call->m, call->n, row_step(call->n)};
+    const numbers_matrix x = {room->a, call->m, call->n, row_step(call->n)};
     for (intptr_t q = first; q < last; q += LANES) qr_group(call, q, x, room->r, least(LANES, last - q), false, cold);
 }

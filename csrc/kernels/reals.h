@@ -2,31 +2,35 @@
 
 typedef vec num;
 
+typedef lanes_matrix numbers_matrix;
+INLINE lanes_matrix numbers_parts(numbers_matrix a) { return a; }
+
 INLINE num num_set(T x) { return lane_set(x); }
 INLINE num num_conj(num x) { return x; }
 INLINE num num_real(num x) { return x; }
 INLINE num num_negate(num x) { return lane_negate(x); }
+INLINE num num_of(vec re) { return re; }
+INLINE vec num_re(num x) { return x; }
 INLINE num num_select(mask m, num x, num y) { return lane_select(m, x, y); }
+INLINE num num_add(num x, num y) { return lane_add(x, y); }
 INLINE num num_sub(num x, num y) { return lane_sub(x, y); }
 INLINE num num_scale(num x, vec s) { return lane_mul(x, s); }
 INLINE num num_mul(num x, num y) { return lane_mul(x, y); }
 INLINE num num_fma(num x, num y, num z) { return lane_fma(x, y, z); }
 INLINE num num_fnma(num x, num y, num z) { return lane_fnma(x, y, z); }
+INLINE num num_add_scaled(num x, vec s, num z) { return lane_fma(s, x, z); }
 INLINE num num_div(num x, num y) { return lane_div(x, y); }
+INLINE vec num_add_square(num x, vec squares) { return lane_fma(x, x, squares); }
 INLINE vec num_size(num x) { return lane_abs(x); }
 INLINE mask num_is_useless(num x) { return useless(x); }
+INLINE vec num_largest(num x, vec most) { return lane_max(lane_abs(x), most); }
+INLINE vec num_taint(num x, vec nothing) { return lane_fma(x, lane_set(0), nothing); }
+INLINE vec num_minus_half(num x, num y) { return lane_mul(lane_mul(lane_set((T)-0.5), x), y); }
 
 /* As a complex number; z + x y and z - x y of complex y and z. */
 INLINE pair num_to_pair(num x) { return (pair){x, lane_set(0)}; }
 INLINE pair num_fma_pair(num x, pair y, pair z) { return (pair){lane_fma(x, y.re, z.re), lane_fma(x, y.im, z.im)}; }
 INLINE pair num_fnma_pair(num x, pair y, pair z) { return (pair){lane_fnma(x, y.re, z.re), lane_fnma(x, y.im, z.im)}; }
-
-/* Householder reflectors: those of qr_lanes.h. */
-INLINE num numbers_reflector(num *x, intptr_t step, intptr_t count) { return reflector(x, step, count, false); }
-INLINE void KERNEL(numbers_reflect)(const num *v, intptr_t step_v, num tau, num *x, intptr_t step, intptr_t count,
-                                    intptr_t cols) {
-    KERNEL(reflect)((reflection){v, step_v, count, tau}, x, step, cols, false);
-}
 
 INLINE void KERNEL(numbers_load)(num *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols,
                                  intptr_t count) {
@@ -40,7 +44,12 @@ INLINE void KERNEL(numbers_spoil)(const smm_operand *c, intptr_t q, vec info, in
                                   intptr_t count) {
     lanes_spoil(c, q, info, rows, cols, count);
 }
-INLINE smm_operand numbers_columns(smm_operand x, intptr_t j) { return lu_columns(x, j); }
+
+/* Columns of an operand from j on. */
+INLINE smm_operand numbers_columns(smm_operand x, intptr_t j) {
+    x.data = (char *)x.data + j * x.col;
+    return x;
+}
 
 /* Element (i, j) of a triangle in rows. */
 INLINE vec *in_rows(const vec *l, intptr_t i, intptr_t j) { return (vec *)l + i * (i + 1) / 2 + j; }

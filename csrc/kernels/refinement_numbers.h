@@ -10,7 +10,7 @@ typedef struct refinement_numbers {
     vec w[SMM_MOST_ORDER], scale[SMM_MOST_ORDER];
 } refinement_numbers;
 
-static intptr_t KERNEL(refinement_numbers_room)(const smm_call *call) {
+static intptr_t KERNEL(refinement_room)(const smm_call *call) {
     (void)call;
     return sizeof(refinement_numbers);
 }
@@ -102,7 +102,7 @@ SHARED vec KERNEL(numbers_inverse_norm)(refinement_numbers *t, const vec *scale,
     return lane_max(lane_div(lane_mul(lane_set(2), numbers_norm_1(x, n)), lane_set((T)(3 * n))), found);
 }
 
-static void KERNEL(lu_rcond_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lu_rcond_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     refinement_numbers *const t = smm_kernel_room();
     const intptr_t n = call->n;
     (void)cold;
@@ -176,7 +176,7 @@ INLINE vec normwise_error_of_numbers(const refinement_numbers *t, vec norm, intp
     return lane_select(nan, lane_set(NAN), error);
 }
 
-static void KERNEL(backward_error_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(backward_error_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     refinement_numbers *const t = smm_kernel_room();
     const intptr_t n = call->n;
     const bool in_norms = call->form & SMM_NORMWISE;
@@ -237,7 +237,7 @@ INLINE vec forward_error_of_numbers(refinement_numbers *t, intptr_t n, bool extr
     return extra ? lane_add(ferr, lane_set(2 * unit_roundoff())) : ferr;
 }
 
-static void KERNEL(refine_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(refine_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     refinement_numbers *const t = smm_kernel_room();
     const intptr_t n = call->n;
     const bool extra = call->form & SMM_EXTRA;

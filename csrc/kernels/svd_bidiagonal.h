@@ -2,54 +2,55 @@
  * Householder bidiagonalisation and implicit QR (LAPACK's gebrd and bdsqr; Golub and Van Loan, Matrix Computations,
  * section 8.6).
  *
- * A matrix that is wider than tall is transposed. A = Q B P^T, B upper bidiagonal; bidiagonal_sweeps.h makes B diagonal
- * and V of P. Only what becomes V is kept of the transformations: QR of A V gives U, as in svd_lanes.h, orthogonal
- * whatever the rank. */
+ * A matrix that is wider than tall is transposed. A = Q B P^H, B real and upper bidiagonal; bidiagonal_sweeps.h makes B
+ * diagonal and V of P, whose real and imaginary parts it turns alike. Only what becomes V is kept of the
+ * transformations: QR of A V gives U, as in svd_lanes.h, orthogonal whatever the rank. */
 
-/* --- A = Q B P^T -------------------------------------------------------------------------------------------------- */
+/* --- A = Q B P^H -------------------------------------------------------------------------------------------------- */
 
-/* w = tau v^T A of a few columns, which is what H takes off row 0 of A; A's other rows stay as they are. */
-INLINE void bidiagonal_project(reflection h, vec *x, intptr_t step, vec *w, const int width) {
-    vec sum[BIDIAGONAL_COLUMNS];
+/* w = tau v^H A of a few columns, which is what H takes off row 0 of A; A's other rows stay as they are. */
+INLINE void bidiagonal_project(reflection h, num *x, intptr_t step, num *w, const int width) {
+    num sum[BIDIAGONAL_COLUMNS];
     UNROLLED(int j = 0; j < width; j++) sum[j] = x[j];
-    ROLLED(intptr_t i = 1; i < h.count; i++) add_products(sum, h.v[i * h.step], x + i * step, width);
+    ROLLED(intptr_t i = 1; i < h.count; i++) add_products(sum, num_conj(h.v[i * h.step]), x + i * step, width);
     UNROLLED(int j = 0; j < width; j++) {
-        w[j] = lane_mul(h.tau, sum[j]);
-        x[j] = lane_sub(x[j], w[j]);
+        w[j] = num_mul(h.tau, sum[j]);
+        x[j] = num_sub(x[j], w[j]);
     }
 }
 
-/* A few rows x = x - v_i w of A, and then of A G, where G = I - tau u u^T, u_0 = 1. */
-INLINE void bidiagonal_update(vec *x, intptr_t step, const vec *v, const vec *w, const vec *u, vec tau, intptr_t cols,
+/* A few rows x = x - v_i w of A, and then of A G, where G = I - tau u u^H, u_0 = 1. */
+INLINE void bidiagonal_update(num *x, intptr_t step, const num *v, const num *w, const num *u, num tau, intptr_t cols,
                               const int height) {
-    vec sum[BIDIAGONAL_ROWS], of[BIDIAGONAL_ROWS];
+    num sum[BIDIAGONAL_ROWS], of[BIDIAGONAL_ROWS];
     UNROLLED(int i = 0; i < height; i++) {
         of[i] = v[i * step];
-        sum[i] = x[i * step] = lane_fnma(of[i], w[0], x[i * step]);
+        sum[i] = x[i * step] = num_fnma(of[i], w[0], x[i * step]);
     }
     ROLLED(intptr_t j = 1; j < cols; j++) {
-        const vec w_j = w[j], u_j = u[j];
+        const num w_j = w[j], u_j = u[j];
         UNROLLED(int i = 0; i < height; i++) {
-            const vec y = x[i * step + j] = lane_fnma(of[i], w_j, x[i * step + j]);
-            sum[i] = lane_fma(u_j, y, sum[i]);
+            const num y = x[i * step + j] = num_fnma(of[i], w_j, x[i * step + j]);
+            sum[i] = num_fma(u_j, y, sum[i]);
         }
     }
     UNROLLED(int i = 0; i < height; i++) {
-        sum[i] = lane_mul(tau, sum[i]);
-        x[i * step] = lane_sub(x[i * step], sum[i]);
+        sum[i] = num_mul(tau, sum[i]);
+        x[i * step] = num_sub(x[i * step], sum[i]);
     }
     ROLLED(intptr_t j = 1; j < cols; j++) {
-        const vec u_j = u[j];
-        UNROLLED(int i = 0; i < height; i++) x[i * step + j] = lane_fnma(u_j, sum[i], x[i * step + j]);
+        const num u_j = num_conj(u[j]);
+        UNROLLED(int i = 0; i < height; i++) x[i * step + j] = num_fnma(u_j, sum[i], x[i * step + j]);
     }
 }
 
-/* Step k: a reflector from the left for column k, and one from the right for row k right of its diagonal. */
-INLINE void bidiagonal_reduce_row(lanes_matrix a, bidiagonal *b, vec *tau, intptr_t k) {
-    vec w[SMM_MOST_ORDER], *const x = a.at + k * a.step + k, *const u = x + 1;
-    const reflection h = {x, a.step, a.m - k, reflector(x, a.step, a.m - k, false)};
+/* Step k: a reflector from the left for column k, and one from the right for the conjugate of row k right of its
+ * diagonal. */
+INLINE void bidiagonal_reduce_row(numbers_matrix a, bidiagonal *b, num *tau, intptr_t k) {
+    num w[SMM_MOST_ORDER], *const x = a.at + k * a.step + k, *const u = x + 1;
+    const reflection h = {x, a.step, a.m - k, num_conj(reflector(x, a.step, a.m - k, false))};
     const intptr_t cols = a.n - k - 1;
-    b->d[k] = x[0];
+    b->d[k] = num_re(x[0]);
     if (!cols) return;
     intptr_t j = 0, i = 1;
     ROLLED(; j + BIDIAGONAL_COLUMNS <= cols; j += BIDIAGONAL_COLUMNS)
@@ -59,13 +60,15 @@ INLINE void bidiagonal_reduce_row(lanes_matrix a, bidiagonal *b, vec *tau, intpt
         j += BIDIAGONAL_COLUMNS / 2;
     }
     ROLLED(; j < cols; j++) bidiagonal_project(h, u + j, a.step, w + j, 1);
+    if (PARTS > 1)
+        ROLLED(j = 0; j < cols; j++) u[j] = num_conj(u[j]);
     tau[k] = reflector(u, 1, cols, false);
-    b->e[k] = u[0];
+    b->e[k] = num_re(u[0]);
     ROLLED(; i + BIDIAGONAL_ROWS <= h.count; i += BIDIAGONAL_ROWS)
         bidiagonal_update(u + i * a.step, a.step, x + i * a.step, w, u, tau[k], cols, BIDIAGONAL_ROWS);
     ROLLED(; i < h.count; i++) bidiagonal_update(u + i * a.step, a.step, x + i * a.step, w, u, tau[k], cols, 1);
 }
-SHARED void KERNEL(bidiagonal_reduce)(lanes_matrix a, bidiagonal *b, vec *tau) {
+SHARED void KERNEL(bidiagonal_reduce)(numbers_matrix a, bidiagonal *b, num *tau) {
     ROLLED(intptr_t k = 0; k < a.n; k++) bidiagonal_reduce_row(a, b, tau, k);
 }
 
@@ -74,32 +77,38 @@ SHARED void KERNEL(bidiagonal_reduce)(lanes_matrix a, bidiagonal *b, vec *tau) {
 /* A and, where they are wanted, P in x->x. */
 INLINE void svd_bidiagonal_begin(const svd_operands *o, intptr_t q, svd_stack *x, bidiagonal *b, intptr_t count,
                                  bool cold, const bool vectors) {
-    const intptr_t m = o->m, n = o->n, step = row_step(n);
-    if (cold) prefetch(ahead_of(&o->a, q, LANES * m * n), LANES * m * n);
+    const intptr_t m = o->m, n = o->n, step = row_step(n), size = PARTS * LANES * m * n;
+    if (cold) prefetch(ahead_of(&o->a, q, size), size);
     svd_load(o, q, x, m, n, count, false);
     for (intptr_t e = 0; e < m * step && vectors; e++) x->x[e] = x->a[e];
     KERNEL(bidiagonal_reduce)(svd_matrix(vectors ? x->x : x->a, m, n, false), b, x->tau);
-    if (vectors) eigh_form(x->x, x->tau, n, false);
+    if (!vectors) return;
+    eigh_form(x->x, x->tau, n, false);
+    eigh_part(x->x, n);
 }
 
 /* Singular values descend, and columns of V with them; the largest element of each column, the first of equals, is
  * positive. Not inlined: GCC 12 fails with an internal error where it knows info of some matrices. */
 SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr_t n, bool vectors) {
     int32_t place[SMM_MOST_ORDER][LANES];
-    vec s[SMM_MOST_ORDER], sign[SMM_MOST_ORDER];
-    const lanes_matrix v = svd_matrix(x->v, n, n, false);
+    vec s[SMM_MOST_ORDER];
     for (intptr_t j = 0; j < n; j++) s[j] = lane_abs(b->d[j]);
     svd_places(place, s, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
-    for (intptr_t j = 0; j < n && vectors; j++) sign[j] = lanes_sign(v, j, false);
-    for (intptr_t i = 0; i < n && vectors; i++) eigh_arrange_row(v.at + i * v.step, n, place, sign);
+    if (vectors) {
+        eigh_place_columns((vec *)x->v, n, place);
+        eigh_join(x->v, n);
+    }
     x->info = b->info;
 }
 
 typedef struct svd_bidiagonal_room {
-    vec a[BIDIAGONAL_GROUPS][QR_ROOM], x[BIDIAGONAL_GROUPS][QR_ROOM];
+    num a[BIDIAGONAL_GROUPS][QR_ROOM], x[BIDIAGONAL_GROUPS][QR_ROOM];
 } svd_bidiagonal_room;
-_Static_assert(sizeof(svd_bidiagonal_room) <= SMM_KERNEL_ROOM, "room of svd_bidiagonal");
+static intptr_t KERNEL(svd_bidiagonal_room)(const smm_call *call) {
+    (void)call;
+    return sizeof(svd_bidiagonal_room);
+}
 
 /* Two groups of matrices. Where there are none for one of them, it does what the other does. */
 INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
@@ -112,10 +121,11 @@ INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
             x[g].a = room->a[g];
-            x[g].x = x[g].v = v[g] = room->x[g];
+            x[g].x = x[g].v = room->x[g];
+            v[g] = (vec *)x[g].v;
             svd_bidiagonal_begin(&o, at, &x[g], &b[g], least(LANES, last - at), cold, vectors);
         }
-        bidiagonal_iterate(b, v, o.n, o.n, vectors);
+        bidiagonal_iterate(b, v, o.n, PARTS * o.n, vectors);
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
             KERNEL(bidiagonal_arrange)(&x[g], &b[g], o.n, vectors);

@@ -3,107 +3,147 @@
  * Anal. Appl. 13, 1992; Drmac and Veselic, the same 29, 2008).
  *
  * A matrix that is wider than tall is transposed. The columns of A are sorted by length: A P = Q R. Rotations make the
- * rows of R orthogonal; their lengths are the singular values, and QR of R^T P^T gives V, orthogonal whatever the rank.
+ * rows of R orthogonal; their lengths are the singular values, and QR of R^H P^T gives V, orthogonal whatever the rank.
  * QR of A V gives U. The columns of V and of A V are in descending order, so both triangular factors are diagonal but
  * for rounding.
  *
  * Each lane's rows converge by themselves: where two rows are orthogonal the rotation is the identity, which changes at
  * most the sign of a zero, and in the end all zeros are positive. Where `unrolled`, the order is a constant and
- * matrices are square; two groups of lanes go side by side, for a rotation takes long before it begins. */
+ * matrices are square and real; two groups of lanes go side by side, for a rotation takes long before it begins.
+ *
+ * Real and complex matrices share all but the rotations, and what makes U and V of reflectors. */
 
 /* LANES matrices under way: m x n, m >= n. */
 typedef struct svd_stack {
-    vec *a;                   /* A, then A V, then U */
-    vec *x;                   /* A P, then R, whose rows are rotated */
-    vec *v;                   /* V */
+    num *a;                   /* A, then A V, then U */
+    num *x;                   /* A P, then R, whose rows are rotated */
+    num *v;                   /* V */
     vec perm[SMM_MOST_ORDER]; /* the column of A that column j of A P was */
-    vec s[SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
+    vec s[SMM_MOST_ORDER];
+    num tau[SMM_MOST_ORDER];
     vec back, info; /* back undoes the scaling of A, and is NaN where that is not finite */
 } svd_stack;
 
 /* One of the three; sizes are arguments, so that they may be constants. */
-INLINE lanes_matrix svd_matrix(vec *at, intptr_t m, intptr_t n, const bool unrolled) {
-    return (lanes_matrix){at, m, n, unrolled ? n : row_step(n)};
+INLINE numbers_matrix svd_matrix(num *at, intptr_t m, intptr_t n, const bool unrolled) {
+    return (numbers_matrix){at, m, n, unrolled ? n : row_step(n)};
 }
 
 /* --- A P = Q R ---------------------------------------------------------------------------------------------------- */
 
-/* Times a power of two that brings it to about 1; zero where it is not finite. */
-INLINE void svd_scale_part(vec x, vec *most, vec *nothing) {
-    *most = lane_max(lane_abs(x), *most);
-    *nothing = lane_fma(x, lane_set(0), *nothing);
+/* Matrices, times a power of two that brings them to about 1; zero where they are not finite. The result undoes that,
+ * or is NaN. */
+INLINE void numbers_measure(num x, vec *most, vec *nothing) {
+    *most = num_largest(x, *most);
+    *nothing = num_taint(x, *nothing);
+}
+INLINE vec numbers_load_scaled(num *a, const smm_operand *from, intptr_t q, intptr_t m, intptr_t n, intptr_t count,
+                               const bool unrolled) {
+    const intptr_t size = m * n;
+    vec most = lane_set(0), nothing = lane_set(0);
+    KERNEL(numbers_load)(a, from, q, m, n, count);
+    if (unrolled)
+        UNROLLED(intptr_t e = 0; e < size; e++) numbers_measure(a[e], &most, &nothing);
+    else
+        ROLLED(intptr_t e = 0; e < size; e++) numbers_measure(a[e], &most, &nothing);
+    const mask finite = lane_equal(nothing, lane_set(0));
+    const vec scale = lane_scale_to_one(most);
+    if (__builtin_expect(lane_any(~(finite & lane_equal(scale, lane_set(1)))), 0))
+        ROLLED(intptr_t e = 0; e < size; e++) a[e] = num_select(finite, num_scale(a[e], scale), num_set(0));
+    return lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
 }
 INLINE void svd_load(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t m, intptr_t n, intptr_t count,
                      const bool unrolled) {
-    const intptr_t size = m * n;
-    vec *const a = x->a, most = lane_set(0), nothing = lane_set(0);
-    lanes_load(a, &o->a, q, m, n, count);
-    if (unrolled)
-        UNROLLED(intptr_t e = 0; e < size; e++) svd_scale_part(a[e], &most, &nothing);
-    else
-        ROLLED(intptr_t e = 0; e < size; e++) svd_scale_part(a[e], &most, &nothing);
-    const mask finite = lane_equal(nothing, lane_set(0));
-    const vec scale = lane_scale_to_one(most);
-    x->back = lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
-    if (__builtin_expect(lane_any(~(finite & lane_equal(scale, lane_set(1)))), 0))
-        ROLLED(intptr_t e = 0; e < size; e++) a[e] = lane_select(finite, lane_mul(a[e], scale), lane_set(0));
-    if (!unrolled) spread_rows(svd_matrix(a, m, n, false));
+    x->back = numbers_load_scaled(x->a, &o->a, q, m, n, count, unrolled);
+    if (!unrolled) spread_rows(numbers_parts(svd_matrix(x->a, m, n, false)));
 }
 
-/* Columns by length, the longest first. Few: neighbours are exchanged until all are in order. */
-INLINE void svd_sort_few(svd_stack *x, const intptr_t n) {
-    vec *const to = x->x, squares[SVD_FEW];
-    UNROLLED(intptr_t j = 0; j < n; j++) {
-        x->perm[j] = lane_set((T)j);
-        squares[j] = lane_set(0);
-        UNROLLED(intptr_t i = 0; i < n; i++) {
-            to[i * n + j] = x->a[i * n + j];
-            squares[j] = lane_fma(to[i * n + j], to[i * n + j], squares[j]);
-        }
-    }
-    UNROLLED(intptr_t last = n - 1; last > 0; last--)
-        UNROLLED(intptr_t j = 0; j < last; j++) {
-            const mask m = lane_greater(squares[j + 1], squares[j]);
-            lane_exchange(m, &squares[j], &squares[j + 1]);
-            lane_exchange(m, &x->perm[j], &x->perm[j + 1]);
-            UNROLLED(intptr_t row = 0; row < n * n; row += n) lane_exchange(m, &to[row + j], &to[row + j + 1]);
-        }
+/* Number place_l of `to` gets lane l of x. */
+INLINE void numbers_scatter(num *to, const int32_t *place, num x) {
+#if defined(REAL_DTYPE)
+    int32_t at[LANES];
+    UNROLLED(int l = 0; l < LANES; l++) at[l] = PARTS * place[l];
+    svd_scatter((vec *)to, at, x.re);
+    svd_scatter((vec *)to + 1, at, x.im);
+#else
+    svd_scatter(to, place, x);
+#endif
 }
 
-/* Many. */
+/* Columns by length, the longest first. */
 INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
     const intptr_t step = row_step(n);
     int32_t place[SMM_MOST_ORDER][LANES];
     vec squares[SMM_MOST_ORDER];
     for (intptr_t j = 0; j < n; j++) squares[j] = lane_set(0);
     for (intptr_t i = 0; i < m; i++)
-        for (intptr_t j = 0; j < n; j++) {
-            const vec y = x->a[i * step + j];
-            squares[j] = lane_fma(y, y, squares[j]);
-        }
+        for (intptr_t j = 0; j < n; j++) squares[j] = num_add_square(x->a[i * step + j], squares[j]);
     svd_places(place, squares, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->perm, place[j], lane_set((T)j));
     for (intptr_t i = 0; i < m; i++)
-        for (intptr_t j = 0; j < n; j++) svd_scatter(x->x + i * step, place[j], x->a[i * step + j]);
+        for (intptr_t j = 0; j < n; j++) numbers_scatter(x->x + i * step, place[j], x->a[i * step + j]);
 }
 
 INLINE void svd_reduce(svd_stack *x, intptr_t m, intptr_t n, const bool unrolled, bool cold, const T *next) {
-    const lanes_matrix r = svd_matrix(x->x, m, n, unrolled);
-    if (unrolled)
-        svd_sort_few(x, n);
-    else
-        svd_sort(x, m, n);
+    const numbers_matrix r = svd_matrix(x->x, m, n, unrolled);
     qr_factor(r, x->tau, unrolled, cold, next);
     if (unrolled)
         UNROLLED(intptr_t i = 1; i < n; i++)
-            UNROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = lane_set(0);
+            UNROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = num_set(0);
     else
         ROLLED(intptr_t i = 1; i < n; i++)
-            ROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = lane_set(0);
+            ROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = num_set(0);
 }
 
 /* --- Rotations ---------------------------------------------------------------------------------------------------- */
 
+#if defined(REAL_DTYPE)
+/* x and y become orthogonal, x the longer, after y is multiplied by a number of magnitude 1: the product x y^H is p |x
+ * y^H|, and rows x and p y are rotated. */
+INLINE void svd_rotate(num *x, num *y, vec *info, vec tolerance_squared, intptr_t n) {
+    const vec zero = lane_set(0), one = lane_set(1);
+    vec re[2] = {zero, zero}, im[2] = {zero, zero}, xx[2] = {zero, zero}, yy[2] = {zero, zero};
+    for (intptr_t k = 0; k < n; k++) {
+        xx[0] = lane_fma(x[k].re, x[k].re, xx[0]);
+        xx[1] = lane_fma(x[k].im, x[k].im, xx[1]);
+        yy[0] = lane_fma(y[k].re, y[k].re, yy[0]);
+        yy[1] = lane_fma(y[k].im, y[k].im, yy[1]);
+        re[0] = lane_fma(x[k].re, y[k].re, re[0]);
+        re[1] = lane_fma(x[k].im, y[k].im, re[1]);
+        im[0] = lane_fma(x[k].im, y[k].re, im[0]);
+        im[1] = lane_fma(x[k].re, y[k].im, im[1]);
+    }
+    const num xy = {lane_add(re[0], re[1]), lane_sub(im[0], im[1])};
+    const vec most = lane_max(lane_abs(xy.re), lane_abs(xy.im)); /* squares might underflow */
+    const num unit = {lane_div(xy.re, most), lane_div(xy.im, most)};
+    const vec length = lane_sqrt(lane_fma(unit.im, unit.im, lane_mul(unit.re, unit.re)));
+    const vec size = lane_select(lane_equal(most, zero), zero, lane_mul(most, length));
+    svd_pair p = {.xx = lane_add(xx[0], xx[1]), .yy = lane_add(yy[0], yy[1]), .xy = size};
+    svd_turn(&p, tolerance_squared);
+    *info = lane_add(*info, lane_select(p.rotates, one, zero));
+    if (!lane_any(p.rotates)) return;
+    const num phase = {lane_select(p.rotates, lane_div(unit.re, length), one),
+                       lane_select(p.rotates, lane_div(unit.im, length), zero)};
+    for (intptr_t k = 0; k < n; k++) {
+        y[k] = num_mul(phase, y[k]);
+        eigh_rotate_row(&x[k].re, &y[k].re, p.c, p.s);
+        eigh_rotate_row(&x[k].im, &y[k].im, p.c, p.s);
+    }
+}
+
+/* Info: in how many pairs the last sweep of all had to rotate. */
+INLINE void svd_iterate(svd_stack *x, const svd_round *rounds, intptr_t n) {
+    const intptr_t step = row_step(n);
+    const vec tolerance_squared = svd_tolerance_squared(PARTS * n);
+    for (int sweep = 0; sweep < SVD_SWEEPS; sweep++) {
+        x->info = lane_set(0);
+        for (const svd_round *r = rounds; r < rounds + n; r++)
+            for (intptr_t t = 0; t < r->count; t++)
+                svd_rotate(x->x + r->i[t] * step, x->x + r->j[t] * step, &x->info, tolerance_squared, n);
+        if (!lane_any(~lane_equal(x->info, lane_set(0)))) break;
+    }
+}
+#else
 /* Every product has two parts, the even and the odd elements, which need not wait for each other. */
 INLINE void svd_measure_part(svd_pair *p, svd_pair *part, intptr_t k, const bool first) {
     const vec x = p->x[k], y = p->y[k];
@@ -200,20 +240,190 @@ INLINE void svd_iterate_few(svd_stack *x, const intptr_t n) {
         if (!lane_any(~lane_equal(all, lane_set(0)))) break;
     }
 }
+#endif
 
 /* |x|, of contiguous elements; scaled where squares are out of range. */
-INLINE vec svd_length(const vec *x, intptr_t n, const bool unrolled) {
+INLINE vec svd_length(const num *x, intptr_t n, const bool unrolled) {
     const vec one = lane_set(1), low = lane_set(SQUARES_LOW);
-    const vec squares = lane_fma(x[0], x[0], sum_of_squares(x, 1, n, unrolled));
+    const vec squares = num_add_square(x[0], sum_of_squares(x, 1, n, unrolled));
     if (__builtin_expect(!lane_any(lane_greater(low, squares)), 1)) return lane_sqrt(squares);
     const mask small = lane_greater(low, squares);
     const vec up = lane_select(small, lane_set(SCALE_UP), one), down = lane_select(small, lane_set(SCALE_DOWN), one);
-    vec y[SMM_MOST_ORDER];
-    for (intptr_t k = 0; k < n; k++) y[k] = lane_mul(x[k], up);
-    return lane_mul(lane_sqrt(lane_fma(y[0], y[0], sum_of_squares(y, 1, n, false))), down);
+    num y[SMM_MOST_ORDER];
+    for (intptr_t k = 0; k < n; k++) y[k] = num_scale(x[k], up);
+    return lane_mul(lane_sqrt(num_add_square(y[0], sum_of_squares(y, 1, n, false))), down);
 }
 
 /* --- V, s and U --------------------------------------------------------------------------------------------------- */
+
+/* Columns of V P, which are conjugated rows, in the order of their lengths. */
+INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
+    const intptr_t step = row_step(n);
+    int32_t place[SMM_MOST_ORDER][LANES], row[SMM_MOST_ORDER][LANES];
+    vec s[SMM_MOST_ORDER];
+    for (intptr_t j = 0; j < n; j++) {
+        s[j] = svd_length(x->x + j * step, n, false);
+        lane_store_int(row[j], lane_mul(x->perm[j], lane_set((T)step)));
+    }
+    svd_places(place, s, n);
+    for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
+    for (intptr_t j = 0; j < n && vectors; j++)
+        for (intptr_t k = 0; k < n; k++) {
+            int32_t at[LANES];
+            UNROLLED(int l = 0; l < LANES; l++) at[l] = row[k][l] + place[j][l];
+            numbers_scatter(x->v, at, num_conj(x->x[j * step + k]));
+        }
+}
+
+/* A = A V, row by row. */
+INLINE void svd_multiply_row(num *row, const num *v, intptr_t step, intptr_t n, const bool unrolled) {
+    num y[SMM_MOST_ORDER];
+    if (unrolled) {
+        UNROLLED(intptr_t j = 0; j < n; j++) y[j] = num_mul(row[0], v[j]);
+        UNROLLED(intptr_t k = 1; k < n; k++)
+            UNROLLED(intptr_t j = 0; j < n; j++) y[j] = num_fma(row[k], v[k * step + j], y[j]);
+        UNROLLED(intptr_t j = 0; j < n; j++) row[j] = y[j];
+        return;
+    }
+    intptr_t j = 0;
+    ROLLED(; j + REFLECTED <= n; j += REFLECTED) {
+        num sum[REFLECTED];
+        UNROLLED(int c = 0; c < REFLECTED; c++) sum[c] = num_mul(row[0], v[j + c]);
+        ROLLED(intptr_t k = 1; k < n; k++) add_products(sum, row[k], v + k * step + j, REFLECTED);
+        UNROLLED(int c = 0; c < REFLECTED; c++) y[j + c] = sum[c];
+    }
+    ROLLED(; j < n; j++) {
+        num sum = num_mul(row[0], v[j]);
+        ROLLED(intptr_t k = 1; k < n; k++) sum = num_fma(row[k], v[k * step + j], sum);
+        y[j] = sum;
+    }
+    ROLLED(j = 0; j < n; j++) row[j] = y[j];
+}
+
+/* U of A V = U R, with a sign for each column that makes the diagonal of R positive. */
+INLINE void svd_factor_large(svd_stack *x, vec *sign, intptr_t m, intptr_t n, const bool unrolled) {
+    const vec one = lane_set(1), zero = lane_set(0);
+    const numbers_matrix a = svd_matrix(x->a, m, n, unrolled), v = svd_matrix(x->v, n, n, unrolled);
+    if (unrolled)
+        UNROLLED(intptr_t i = 0; i < a.m; i++) svd_multiply_row(a.at + i * a.step, v.at, v.step, a.n, true);
+    else
+        ROLLED(intptr_t i = 0; i < a.m; i++) svd_multiply_row(a.at + i * a.step, v.at, v.step, a.n, false);
+    qr_factor(a, x->tau, unrolled, false, NULL);
+    if (unrolled)
+        UNROLLED(intptr_t j = 0; j < n; j++)
+            sign[j] = lane_select(lane_greater(zero, num_re(a.at[j * a.step + j])), lane_set(-1), one);
+    else
+        ROLLED(intptr_t j = 0; j < n; j++)
+            sign[j] = lane_select(lane_greater(zero, num_re(a.at[j * a.step + j])), lane_set(-1), one);
+}
+
+#if defined(REAL_DTYPE)
+/* V, instead of its factors; the largest element of each column, the first of equals, is positive. */
+INLINE void svd_form_small(svd_stack *x, intptr_t n, const bool unrolled) {
+    num *const at = x->x;
+    const numbers_matrix v = svd_matrix(x->v, n, n, unrolled);
+    qr_factor(v, x->tau, unrolled, false, NULL);
+    KERNEL(q_columns)(at, 0, n, v, x->tau);
+    for (intptr_t j = 0; j < n; j++) {
+        pairs_largest most = {num_set(1), lane_set(0), lane_set(-1)};
+        for (intptr_t i = 0; i < n; i++) pairs_consider(&most, at[i * n + j], i);
+        const num phase = pairs_phase(&most);
+        const vec size = lane_sqrt(most.square);
+        for (intptr_t i = 0; i < n; i++) v.at[i * v.step + j] = pairs_turn(&most, phase, size, at[i * n + j], i);
+    }
+}
+
+/* U, as many columns at a time as there is room for in x->x. */
+INLINE void svd_store_large(const svd_operands *o, intptr_t q, svd_stack *x, const vec *sign, intptr_t count) {
+    const intptr_t m = o->m, n = o->n, most = QR_ELEMENTS / m;
+    const numbers_matrix a = svd_matrix(x->a, m, n, false);
+    for (intptr_t j = 0, width; j < o->k; j += width) {
+        width = least(most, o->k - j);
+        KERNEL(q_columns)(x->x, j, width, a, x->tau);
+        for (intptr_t c = 0; c < width && j + c < n; c++)
+            for (intptr_t i = 0; i < m; i++) {
+                num *const y = &x->x[i * width + c];
+                *y = num_add(num_scale(*y, sign[j + c]), num_set(0));
+            }
+        const smm_operand columns = numbers_columns(o->large, j);
+        KERNEL(numbers_store)(&columns, q, x->x, m, width, count);
+    }
+}
+#else
+/* Column j of a times sign; zeros are positive. */
+INLINE void svd_sign_column(lanes_matrix a, intptr_t j, vec sign, const bool unrolled) {
+    if (unrolled)
+        UNROLLED(intptr_t i = 0; i < a.m; i++) a.at[i * a.step + j] = lane_fma(a.at[i * a.step + j], sign, lane_set(0));
+    else
+        ROLLED(intptr_t i = 0; i < a.m; i++) a.at[i * a.step + j] = lane_fma(a.at[i * a.step + j], sign, lane_set(0));
+}
+
+/* V; the largest element of each column, the first of equals, is positive. */
+INLINE void svd_form_small(svd_stack *x, intptr_t n, const bool unrolled) {
+    const lanes_matrix v = svd_matrix(x->v, n, n, unrolled);
+    qr_factor(v, x->tau, unrolled, false, NULL);
+    q_form(v, x->tau, unrolled);
+    if (unrolled)
+        UNROLLED(intptr_t j = 0; j < v.n; j++) svd_sign_column(v, j, lanes_sign(v, j, true), true);
+    else
+        ROLLED(intptr_t j = 0; j < v.n; j++) svd_sign_column(v, j, lanes_sign(v, j, false), false);
+}
+
+INLINE void svd_form_large(svd_stack *x, const vec *sign, intptr_t m, intptr_t n, const bool unrolled) {
+    const lanes_matrix a = svd_matrix(x->a, m, n, unrolled);
+    q_form(a, x->tau, unrolled);
+    if (unrolled)
+        UNROLLED(intptr_t j = 0; j < n; j++) svd_sign_column(a, j, sign[j], true);
+    else
+        ROLLED(intptr_t j = 0; j < n; j++) svd_sign_column(a, j, sign[j], false);
+}
+
+/* U. */
+INLINE void svd_store_large(const svd_operands *o, intptr_t q, svd_stack *x, const vec *sign, intptr_t count) {
+    const intptr_t m = o->m, n = o->n;
+    const lanes_matrix a = svd_matrix(x->a, m, n, false);
+    if (o->k > n) q_store_complement(&o->large, o->k, q, a, x->tau, x->x, count);
+    svd_form_large(x, sign, m, n, false);
+    gather_rows(a, n);
+    lanes_store(&o->large, q, x->a, m, n, count);
+}
+#endif
+
+/* --- Groups of matrices ------------------------------------------------------------------------------------------- */
+
+/* s, scaled back, and info; whether a lane has no result. */
+INLINE vec svd_store_values(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t n, intptr_t count,
+                            const bool unrolled) {
+    const vec zero = lane_set(0), times = lane_select(lane_equal(x->info, zero), x->back, lane_set(NAN));
+    if (unrolled)
+        UNROLLED(intptr_t j = 0; j < n; j++) x->s[j] = lane_mul(x->s[j], times);
+    else
+        ROLLED(intptr_t j = 0; j < n; j++) x->s[j] = lane_mul(x->s[j], times);
+    lanes_store(&o->s, q, x->s, n, 1, count);
+    lanes_store_int(&o->info, q, x->info, count);
+    return lane_select(lane_equal(times, times), zero, lane_set(1));
+}
+
+#if !defined(REAL_DTYPE)
+/* Columns by length, the longest first. Few: neighbours are exchanged until all are in order. */
+INLINE void svd_sort_few(svd_stack *x, const intptr_t n) {
+    vec *const to = x->x, squares[SVD_FEW];
+    UNROLLED(intptr_t j = 0; j < n; j++) {
+        x->perm[j] = lane_set((T)j);
+        squares[j] = lane_set(0);
+        UNROLLED(intptr_t i = 0; i < n; i++) {
+            to[i * n + j] = x->a[i * n + j];
+            squares[j] = lane_fma(to[i * n + j], to[i * n + j], squares[j]);
+        }
+    }
+    UNROLLED(intptr_t last = n - 1; last > 0; last--)
+        UNROLLED(intptr_t j = 0; j < last; j++) {
+            const mask m = lane_greater(squares[j + 1], squares[j]);
+            lane_exchange(m, &squares[j], &squares[j + 1]);
+            lane_exchange(m, &x->perm[j], &x->perm[j + 1]);
+            UNROLLED(intptr_t row = 0; row < n * n; row += n) lane_exchange(m, &to[row + j], &to[row + j + 1]);
+        }
+}
 
 /* Columns of V P in the order of their lengths. */
 INLINE void svd_arrange_few(svd_stack *x, const intptr_t n, const bool vectors) {
@@ -235,107 +445,6 @@ INLINE void svd_arrange_few(svd_stack *x, const intptr_t n, const bool vectors) 
         }
     }
 }
-INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
-    const intptr_t step = row_step(n);
-    int32_t place[SMM_MOST_ORDER][LANES], row[SMM_MOST_ORDER][LANES];
-    vec s[SMM_MOST_ORDER];
-    for (intptr_t j = 0; j < n; j++) {
-        s[j] = svd_length(x->x + j * step, n, false);
-        lane_store_int(row[j], lane_mul(x->perm[j], lane_set((T)step)));
-    }
-    svd_places(place, s, n);
-    for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
-    for (intptr_t j = 0; j < n && vectors; j++)
-        for (intptr_t k = 0; k < n; k++) {
-            int32_t at[LANES];
-            UNROLLED(int l = 0; l < LANES; l++) at[l] = row[k][l] + place[j][l];
-            svd_scatter(x->v, at, x->x[j * step + k]);
-        }
-}
-
-/* Column j of a times sign; zeros are positive. */
-INLINE void svd_sign_column(lanes_matrix a, intptr_t j, vec sign, const bool unrolled) {
-    if (unrolled)
-        UNROLLED(intptr_t i = 0; i < a.m; i++) a.at[i * a.step + j] = lane_fma(a.at[i * a.step + j], sign, lane_set(0));
-    else
-        ROLLED(intptr_t i = 0; i < a.m; i++) a.at[i * a.step + j] = lane_fma(a.at[i * a.step + j], sign, lane_set(0));
-}
-
-/* V; the largest element of each column, the first of equals, is positive. */
-INLINE void svd_form_small(svd_stack *x, intptr_t n, const bool unrolled) {
-    const lanes_matrix v = svd_matrix(x->v, n, n, unrolled);
-    qr_factor(v, x->tau, unrolled, false, NULL);
-    q_form(v, x->tau, unrolled);
-    if (unrolled)
-        UNROLLED(intptr_t j = 0; j < v.n; j++) svd_sign_column(v, j, lanes_sign(v, j, true), true);
-    else
-        ROLLED(intptr_t j = 0; j < v.n; j++) svd_sign_column(v, j, lanes_sign(v, j, false), false);
-}
-
-/* A = A V, row by row. */
-INLINE void svd_multiply_row(vec *row, const vec *v, intptr_t step, intptr_t n, const bool unrolled) {
-    vec y[SMM_MOST_ORDER];
-    if (unrolled) {
-        UNROLLED(intptr_t j = 0; j < n; j++) y[j] = lane_mul(row[0], v[j]);
-        UNROLLED(intptr_t k = 1; k < n; k++)
-            UNROLLED(intptr_t j = 0; j < n; j++) y[j] = lane_fma(row[k], v[k * step + j], y[j]);
-        UNROLLED(intptr_t j = 0; j < n; j++) row[j] = y[j];
-        return;
-    }
-    intptr_t j = 0;
-    ROLLED(; j + REFLECTED <= n; j += REFLECTED) {
-        vec sum[REFLECTED];
-        UNROLLED(int c = 0; c < REFLECTED; c++) sum[c] = lane_mul(row[0], v[j + c]);
-        ROLLED(intptr_t k = 1; k < n; k++) add_products(sum, row[k], v + k * step + j, REFLECTED);
-        UNROLLED(int c = 0; c < REFLECTED; c++) y[j + c] = sum[c];
-    }
-    ROLLED(; j < n; j++) {
-        vec sum = lane_mul(row[0], v[j]);
-        ROLLED(intptr_t k = 1; k < n; k++) sum = lane_fma(row[k], v[k * step + j], sum);
-        y[j] = sum;
-    }
-    ROLLED(j = 0; j < n; j++) row[j] = y[j];
-}
-
-/* U of A V = U R, with a sign for each column that makes the diagonal of R positive. */
-INLINE void svd_factor_large(svd_stack *x, vec *sign, intptr_t m, intptr_t n, const bool unrolled) {
-    const vec one = lane_set(1), zero = lane_set(0);
-    const lanes_matrix a = svd_matrix(x->a, m, n, unrolled), v = svd_matrix(x->v, n, n, unrolled);
-    if (unrolled)
-        UNROLLED(intptr_t i = 0; i < a.m; i++) svd_multiply_row(a.at + i * a.step, v.at, v.step, a.n, true);
-    else
-        ROLLED(intptr_t i = 0; i < a.m; i++) svd_multiply_row(a.at + i * a.step, v.at, v.step, a.n, false);
-    qr_factor(a, x->tau, unrolled, false, NULL);
-    if (unrolled)
-        UNROLLED(intptr_t j = 0; j < n; j++)
-            sign[j] = lane_select(lane_greater(zero, a.at[j * a.step + j]), lane_set(-1), one);
-    else
-        ROLLED(intptr_t j = 0; j < n; j++)
-            sign[j] = lane_select(lane_greater(zero, a.at[j * a.step + j]), lane_set(-1), one);
-}
-INLINE void svd_form_large(svd_stack *x, const vec *sign, intptr_t m, intptr_t n, const bool unrolled) {
-    const lanes_matrix a = svd_matrix(x->a, m, n, unrolled);
-    q_form(a, x->tau, unrolled);
-    if (unrolled)
-        UNROLLED(intptr_t j = 0; j < n; j++) svd_sign_column(a, j, sign[j], true);
-    else
-        ROLLED(intptr_t j = 0; j < n; j++) svd_sign_column(a, j, sign[j], false);
-}
-
-/* --- Groups of matrices ------------------------------------------------------------------------------------------- */
-
-/* s, scaled back, and info; whether a lane has no result. */
-INLINE vec svd_store_values(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t n, intptr_t count,
-                            const bool unrolled) {
-    const vec zero = lane_set(0), times = lane_select(lane_equal(x->info, zero), x->back, lane_set(NAN));
-    if (unrolled)
-        UNROLLED(intptr_t j = 0; j < n; j++) x->s[j] = lane_mul(x->s[j], times);
-    else
-        ROLLED(intptr_t j = 0; j < n; j++) x->s[j] = lane_mul(x->s[j], times);
-    lanes_store(&o->s, q, x->s, n, 1, count);
-    lanes_store_int(&o->info, q, x->info, count);
-    return lane_select(lane_equal(times, times), zero, lane_set(1));
-}
 
 /* A constant order of at most SVD_FEW. Where matrices are left for one group, the other does the same. */
 INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t n,
@@ -351,6 +460,7 @@ INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, b
             x[g].x = r[g];
             x[g].v = v[g];
             svd_load(&o, at, &x[g], n, n, least(LANES, last - at), true);
+            svd_sort_few(&x[g], n);
             svd_reduce(&x[g], n, n, true, false, NULL);
         }
         svd_iterate_few(x, n);
@@ -372,26 +482,27 @@ INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, b
         }
     }
 }
+#endif
 
 typedef struct svd_room {
-    vec a[QR_ROOM], x[QR_ROOM], v[QR_ROOM];
+    num a[QR_ROOM], x[QR_ROOM], v[QR_ROOM];
 } svd_room;
-_Static_assert(sizeof(svd_room) <= SMM_KERNEL_ROOM, "room of svd_lanes");
+static intptr_t KERNEL(svd_lanes_room)(const smm_call *call) {
+    (void)call;
+    return sizeof(svd_room);
+}
 
-/* V, and U, which is made of A and V; x->x is overwritten. NaN where `bad` is not zero. */
+/* V, and U, which is made of A and V; x->x, which may be V, is overwritten. NaN where `bad` is not zero. */
 INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, vec bad, intptr_t count) {
     const intptr_t m = o->m, n = o->n;
-    const lanes_matrix a = svd_matrix(x->a, m, n, false);
     vec sign[SMM_MOST_ORDER];
     svd_factor_large(x, sign, m, n, false);
-    gather_rows(svd_matrix(x->v, n, n, false), n);
-    lanes_store(&o->small, q, x->v, n, n, count);
-    if (o->k > n) q_store_complement(&o->large, o->k, q, a, x->tau, x->x, count);
-    svd_form_large(x, sign, m, n, false);
-    gather_rows(a, n);
-    lanes_store(&o->large, q, x->a, m, n, count);
-    lanes_spoil(&o->small, q, bad, n, n, count);
-    lanes_spoil(&o->large, q, bad, m, o->k, count);
+    gather_rows(numbers_parts(svd_matrix(x->v, n, n, false)), PARTS * n);
+    for (intptr_t e = 0; e < n * n && PARTS > 1; e++) x->v[e] = num_add(num_conj(x->v[e]), num_set(0));
+    KERNEL(numbers_store)(&o->small, q, x->v, n, n, count);
+    svd_store_large(o, q, x, sign, count);
+    KERNEL(numbers_spoil)(&o->small, q, bad, n, n, count);
+    KERNEL(numbers_spoil)(&o->large, q, bad, m, o->k, count);
 }
 
 INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
@@ -404,7 +515,8 @@ INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, b
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         svd_load(&o, q, &x, m, n, count, false);
-        svd_reduce(&x, m, n, false, cold, ahead_of(&o.a, q, LANES * m * n));
+        svd_sort(&x, m, n);
+        svd_reduce(&x, m, n, false, cold, ahead_of(&o.a, q, PARTS * LANES * m * n));
         svd_iterate(&x, rounds, n);
         svd_arrange(&x, n, vectors);
         const vec bad = svd_store_values(&o, q, &x, n, count, false);

@@ -1,5 +1,5 @@
 /* svd_sweeps.h: what singular values of real and complex matrices share: which operand is what, and of Jacobi's method
- * (svd_lanes.h, svd_numbers.h) the order of a sweep's rotations, and the angle of each. */
+ * (svd_lanes.h) the order of a sweep's rotations, and the angle of each. */
 
 enum {
     SVD_SWEEPS = 30, /* then a matrix is given up */

@@ -1,4 +1,5 @@
-/* table.h: the kernels of this instruction set and dtype, a list per operation, most specialised first. */
+/* table.h: the kernels of this instruction set and dtype, a list per operation, most specialised first. Operations
+ * without a list are not for numbers of this type. */
 
 /* Of kernels that take any operands as they are. */
 static unsigned any_needs(const smm_call *call) {
@@ -84,7 +85,41 @@ static unsigned any_needs(const smm_call *call) {
 #define TEXT(x) TEXT_(x)
 #define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group, NULL}
 #define ROW(...) GROUPED(0, __VA_ARGS__)
+/* A kernel of any order, which says how much room it takes. */
+#define ROOMY(stem, needs, cold, room) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), needs, cold, 0, room}
+/* Lists of one kernel, which takes anything. */
+#define ONE(stem, cold) static const smm_kernel stem##_list[] = {ROOMY(stem, any_needs, cold, NULL)}
+#define ONE_ROOMY(stem) static const smm_kernel stem##_list[] = {ROOMY(stem, any_needs, COLD, KERNEL(stem##_room))}
 
+/* From how many bytes on most kernels prefetch. Those of complex numbers do not, but for what is packed. */
+#define COLD (PARTS == 1 ? SMM_BEYOND_L2 : SMM_MEMORY)
+/* The room of a kernel whose complex numbers take more than SMM_KERNEL_ROOM. */
+#if defined(REAL_DTYPE)
+#define ROOM(stem) KERNEL(stem##_room)
+#else
+#define ROOM(stem) NULL
+#endif
+
+#if defined(REAL_DTYPE)
+/* Few columns leave most lanes of a row empty. From some depth on blocks of A by columns are better (matmul_vector.h):
+ * 1.2 to 2 times as fast at order 24 (AMD EPYC family 25 model 17, November 2026). */
+static unsigned numbers_rows_needs(const smm_call *call) {
+    const bool few = 4 * PARTS * call->n <= LANES && call->k > 4 + (intptr_t)sizeof(T);
+    return few ? SMM_UNFIT : rows_needs(call);
+}
+
+static const smm_kernel matmul_list[] = {
+    GROUPED(SMM_GROUP * 4, matmul_rows, 0, 0, 0, numbers_rows_needs, SMM_MEMORY),
+    GROUPED(SMM_GROUP * 4, matmul_pairs, 0, 0, 0, pairs_needs, SMM_MEMORY),
+};
+
+ONE(lu_lanes, SMM_MEMORY); /* LU, SOLVE, INV */
+ONE(det_lanes, SMM_MEMORY);
+#define inv_list lu_lanes_list
+#define lu_list lu_lanes_list
+#define solve_list lu_lanes_list
+#define det_list det_lanes_list
+#else
 /* Groups of products, on AVX2 of 2 KB: up to 15 % faster out of cache at f32 than 1 KB, as fast at f64 (AMD Zen 3).
  * Smaller where a call costs nothing, larger where it begins with computing index vectors, or with finding its way
  * through any shape (AMD Zen 5, out of cache, November 2026: up to 1.4 times as fast as in groups of one). */
@@ -148,141 +183,103 @@ static const smm_kernel det_list[] = {
     ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
-static const smm_kernel lu_solve_list[] = {
-    ROW(lu_solve_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
-};
+#endif
 
 static const smm_kernel qr_list[] = {
 /* QR, QR_R, QR_RAW */
-#define QR_LANES(n) ROW(qr_lanes_##n, n, n, n, any_needs, SMM_BEYOND_L2),
+#define QR_LANES(n) ROW(qr_lanes_##n, n, n, n, any_needs, COLD),
 #include "../tuning.def"
-    ROW(qr_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
-};
-
-static const smm_kernel lstsq_list[] = {
-    ROW(lstsq_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    ROW(qr_lanes, 0, 0, 0, any_needs, COLD),
 };
 
 static const smm_kernel eigh_list[] = {
-#define EIGH_LANES(n) ROW(eigh_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
+#define EIGH_LANES(n) ROW(eigh_lanes_##n, 0, 0, n, any_needs, COLD),
 #include "../tuning.def"
-    ROW(eigh_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    ROW(eigh_lanes, 0, 0, 0, any_needs, COLD),
 };
 
 static const smm_kernel eigvalsh_list[] = {
-#define EIGH_LANES(n) ROW(eigvalsh_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
+#define EIGH_LANES(n) ROW(eigvalsh_lanes_##n, 0, 0, n, any_needs, COLD),
 #include "../tuning.def"
-    ROW(eigvalsh_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
-};
-
-static const smm_kernel eig_list[] = {
-    ROW(eig_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
-
-static const smm_kernel eigvals_list[] = {
-    ROW(eigvals_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+    ROW(eigvalsh_lanes, 0, 0, 0, any_needs, COLD),
 };
 
 static const smm_kernel svd_list[] = {
 /* SVD, SVD_FULL */
-#define SVD_LANES(n) ROW(svd_lanes_##n, n, 0, n, any_needs, SMM_BEYOND_L2),
+#define SVD_LANES(n) ROW(svd_lanes_##n, n, 0, n, any_needs, COLD),
 #include "../tuning.def"
-    ROW(svd_lanes, 0, 0, 0, svd_jacobi_needs, SMM_BEYOND_L2),
-    ROW(svd_bidiagonal, 0, 0, 0, svd_bidiagonal_needs, SMM_BEYOND_L2),
+    ROOMY(svd_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_room)),
+    ROOMY(svd_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_room)),
 };
 
 static const smm_kernel svdvals_list[] = {
-#define SVD_LANES(n) ROW(svdvals_lanes_##n, n, 0, n, any_needs, SMM_BEYOND_L2),
+#define SVD_LANES(n) ROW(svdvals_lanes_##n, n, 0, n, any_needs, COLD),
 #include "../tuning.def"
-    ROW(svdvals_lanes, 0, 0, 0, svd_jacobi_needs, SMM_BEYOND_L2),
-    ROW(svdvals_bidiagonal, 0, 0, 0, svd_bidiagonal_needs, SMM_BEYOND_L2),
+    ROOMY(svdvals_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_room)),
+    ROOMY(svdvals_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_room)),
 };
 
 static const smm_kernel cholesky_list[] = {
-#define CHOLESKY_LANES(n) ROW(cholesky_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
+#define CHOLESKY_LANES(n) ROW(cholesky_lanes_##n, 0, 0, n, any_needs, COLD),
 #include "../tuning.def"
-    ROW(cholesky_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    ROW(cholesky_lanes, 0, 0, 0, any_needs, COLD),
 };
 
-static const smm_kernel triangular_list[] = {
-    /* CHO_SOLVE, SOLVE_TRIANGULAR */
-    ROW(triangular_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
-};
-
-static const smm_kernel solve_pos_list[] = {
-    ROW(solve_pos_lanes, 0, 0, 0, any_needs, SMM_BEYOND_L2),
-};
-
-static const smm_kernel ldl_list[] = {
-    ROW(ldl_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
-
-static const smm_kernel ldl_solve_list[] = {
-    ROW(ldl_solve_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
-
-static const smm_kernel solve_sym_list[] = {
-    ROW(solve_sym_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
-
-/* A kernel that says how much room it takes. */
-#define ROOMY(stem) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_BEYOND_L2, 0, KERNEL(stem##_room)}
-static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_lanes)};
-static const smm_kernel banded_list[] = {ROOMY(banded_lanes)};
-static const smm_kernel banded_pos_list[] = {ROOMY(banded_pos_lanes)};
-static const smm_kernel expm_list[] = {ROOMY(expm_lanes)};
-
-static const smm_kernel lu_rcond_list[] = {
-    ROW(lu_rcond_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
-
-static const smm_kernel backward_error_list[] = {
-    ROW(backward_error_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
-
-static const smm_kernel refine_list[] = {
-    ROW(refine_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
-
-#if defined(SMM_KERNELS_F64)
-static const smm_kernel solve_mixed_list[] = {ROOMY(solve_mixed_lanes)};
+ONE(lu_solve_lanes, COLD);
+ONE(triangular_lanes, COLD); /* CHO_SOLVE, SOLVE_TRIANGULAR */
+ONE(solve_pos_lanes, COLD);
+ONE(ldl_lanes, SMM_MEMORY);
+ONE(ldl_solve_lanes, SMM_MEMORY);
+ONE(solve_sym_lanes, SMM_MEMORY);
+ONE(eig_lanes, SMM_MEMORY);
+ONE(eigvals_lanes, SMM_MEMORY);
+ONE_ROOMY(tridiagonal_lanes);
+ONE_ROOMY(banded_lanes);
+ONE_ROOMY(banded_pos_lanes);
+ONE_ROOMY(expm_lanes);
+static const smm_kernel lstsq_list[] = {ROOMY(lstsq_lanes, any_needs, COLD, ROOM(lstsq_lanes))};
+static const smm_kernel lu_rcond_list[] = {ROOMY(lu_rcond_lanes, any_needs, SMM_MEMORY, ROOM(refinement))};
+static const smm_kernel backward_error_list[] = {ROOMY(backward_error_lanes, any_needs, SMM_MEMORY, ROOM(refinement))};
+static const smm_kernel refine_list[] = {ROOMY(refine_lanes, any_needs, SMM_MEMORY, ROOM(refinement))};
+#if defined(SMM_KERNELS_F64) && !defined(REAL_DTYPE)
+ONE_ROOMY(solve_mixed_lanes);
 #endif
 
 #define LIST(x) {x, sizeof x / sizeof *x}
 const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .lists = {[SMM_OP_MATMUL] = LIST(matmul_list),
               [SMM_OP_CHOLESKY] = LIST(cholesky_list),
-              [SMM_OP_CHO_SOLVE] = LIST(triangular_list),
-              [SMM_OP_SOLVE_TRIANGULAR] = LIST(triangular_list),
+              [SMM_OP_CHO_SOLVE] = LIST(triangular_lanes_list),
+              [SMM_OP_SOLVE_TRIANGULAR] = LIST(triangular_lanes_list),
               [SMM_OP_INV] = LIST(inv_list),
               [SMM_OP_LU] = LIST(lu_list),
               [SMM_OP_SOLVE] = LIST(solve_list),
               [SMM_OP_DET] = LIST(det_list),
               [SMM_OP_SLOGDET] = LIST(det_list),
-              [SMM_OP_LU_SOLVE] = LIST(lu_solve_list),
+              [SMM_OP_LU_SOLVE] = LIST(lu_solve_lanes_list),
               [SMM_OP_QR] = LIST(qr_list),
               [SMM_OP_QR_R] = LIST(qr_list),
               [SMM_OP_QR_RAW] = LIST(qr_list),
               [SMM_OP_LSTSQ] = LIST(lstsq_list),
               [SMM_OP_EIGH] = LIST(eigh_list),
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
-              [SMM_OP_EIG] = LIST(eig_list),
-              [SMM_OP_EIGVALS] = LIST(eigvals_list),
-              [SMM_OP_EXPM] = LIST(expm_list),
+              [SMM_OP_EIG] = LIST(eig_lanes_list),
+              [SMM_OP_EIGVALS] = LIST(eigvals_lanes_list),
+              [SMM_OP_EXPM] = LIST(expm_lanes_list),
               [SMM_OP_SVD] = LIST(svd_list),
               [SMM_OP_SVD_FULL] = LIST(svd_list),
               [SMM_OP_SVDVALS] = LIST(svdvals_list),
-              [SMM_OP_SOLVE_POS] = LIST(solve_pos_list),
-              [SMM_OP_SOLVE_TRIDIAGONAL] = LIST(tridiagonal_list),
-              [SMM_OP_SOLVE_BANDED] = LIST(banded_list),
-              [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos_list),
-              [SMM_OP_LDL] = LIST(ldl_list),
-              [SMM_OP_LDL_SOLVE] = LIST(ldl_solve_list),
-              [SMM_OP_SOLVE_SYM] = LIST(solve_sym_list),
+              [SMM_OP_SOLVE_POS] = LIST(solve_pos_lanes_list),
+              [SMM_OP_SOLVE_TRIDIAGONAL] = LIST(tridiagonal_lanes_list),
+              [SMM_OP_SOLVE_BANDED] = LIST(banded_lanes_list),
+              [SMM_OP_SOLVEH_BANDED] = LIST(banded_pos_lanes_list),
+              [SMM_OP_LDL] = LIST(ldl_lanes_list),
+              [SMM_OP_LDL_SOLVE] = LIST(ldl_solve_lanes_list),
+              [SMM_OP_SOLVE_SYM] = LIST(solve_sym_lanes_list),
               [SMM_OP_LU_RCOND] = LIST(lu_rcond_list),
               [SMM_OP_BACKWARD_ERROR] = LIST(backward_error_list),
-#if defined(SMM_KERNELS_F64)
-              [SMM_OP_SOLVE_MIXED] = LIST(solve_mixed_list),
+#if defined(SMM_KERNELS_F64) && !defined(REAL_DTYPE)
+              [SMM_OP_SOLVE_MIXED] = LIST(solve_mixed_lanes_list),
 #endif
               [SMM_OP_REFINE] = LIST(refine_list)},
     .lanes = LANES,
@@ -293,7 +290,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
     .stream = KERNEL(stream),
     .map = KERNEL(map),
     .parts = {TEXT(KERNEL(parts_lanes)), KERNEL(parts_reduce), KERNEL(parts_substitute)},
-#if defined(SMM_KERNELS_F32)
+#if defined(SMM_KERNELS_F32) && !defined(REAL_DTYPE)
 #define STORED(x, TYPE, type, ...) [SMM_##TYPE - SMM_COMPUTED_TYPES] = {KERNEL(widen_##type), KERNEL(narrow_##type)},
     .stored = {SMM_STORED(STORED, _)},
 #endif

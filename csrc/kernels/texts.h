@@ -1,12 +1,30 @@
-/* texts.h: the kernels of one instruction set and element type: all texts, in an order in which each finds what it
- * uses.
- */
+/* texts.h: the kernels of one instruction set and element type, where this build has them: all texts, in an order in
+ * which each finds what it uses. Texts written over `num`, a vector of numbers, serve real and complex ones. */
+#if defined(ISA)
 #include "memory.h"
 #include "block.h"
 #include "lanes.h"
 #include "pairs.h"
-#include "panels.h"
+#include "errors.h"
+#include "matmul_rows.h"
+#include "pack.h"
+#if defined(REAL_DTYPE)
+#include "numbers.h"
+#else
+#include "reals.h"
+#endif
+#include "qr_lanes.h"
 
+#if defined(REAL_DTYPE)
+#include "map_numbers.h"
+#include "matmul_pairs.h"
+#include "lu_numbers.h"
+#include "refinement_numbers.h"
+#include "triangular_numbers.h"
+#include "cholesky_numbers.h"
+#include "banded_numbers.h"
+#else
+#include "panels.h"
 #include "cholesky_lanes.h"
 #include "inv_lanes.h"
 #include "inv_panels.h"
@@ -21,37 +39,39 @@
 #if defined(SMM_KERNELS_AVX512) || defined(SMM_KERNELS_AVX2)
 #include "matmul_permute.h"
 #endif
-#include "matmul_rows.h"
 #include "matmul_scalars.h"
 #include "matmul_strided.h"
 #include "matmul_vector.h"
-#include "pack.h"
-#include "qr_lanes.h"
+#include "triangular_lanes.h"
+#include "banded_lanes.h"
+#include "refinement_lanes.h"
+#endif
+
+#include "parts_lanes.h"
+#include "ldl_lanes.h"
 #include "rank_lanes.h"
-#include "lstsq_lanes.h"
 #include "eigh_sweeps.h"
 #include "eigh_lanes.h"
 #include "svd_sweeps.h"
 #include "svd_lanes.h"
 #include "bidiagonal_sweeps.h"
 #include "svd_bidiagonal.h"
-#include "triangular_lanes.h"
-#include "banded_lanes.h"
-#include "reals.h"
-#include "parts_lanes.h"
-#include "ldl_lanes.h"
 #include "eig_hessenberg.h"
-#include "eig_sweeps.h"
-#include "eig_lanes.h"
-#include "expm_lanes.h"
-#include "errors.h"
-#include "refinement_lanes.h"
 
+#if defined(REAL_DTYPE)
+#include "lstsq_numbers.h"
+#include "eig_sweeps_numbers.h"
+#else
+#include "lstsq_lanes.h"
+#include "eig_sweeps.h"
 #if defined(SMM_KERNELS_F64)
 #include "mixed_lanes.h"
-#endif
-#if defined(SMM_KERNELS_F32)
+#else
 #include "stored.h"
 #endif
+#endif
 
+#include "eig_lanes.h"
+#include "expm_lanes.h"
 #include "table.h"
+#endif

@@ -28,7 +28,7 @@ static void KERNEL(triangle_solve)(triangle_of t, num *x, intptr_t cols) {
     }
 }
 
-static void KERNEL(triangular_numbers)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     (void)cold;
     lu_room *const room = smm_kernel_room();
     const intptr_t n = call->n, most = SMM_MOST_ORDER * SIDES / n;
