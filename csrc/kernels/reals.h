@@ -7,6 +7,7 @@ INLINE num num_conj(num x) { return x; }
 INLINE num num_real(num x) { return x; }
 INLINE num num_negate(num x) { return lane_negate(x); }
 INLINE num num_select(mask m, num x, num y) { return lane_select(m, x, y); }
+INLINE num num_add(num x, num y) { return lane_add(x, y); }
 INLINE num num_sub(num x, num y) { return lane_sub(x, y); }
 INLINE num num_scale(num x, vec s) { return lane_mul(x, s); }
 INLINE num num_mul(num x, num y) { return lane_mul(x, y); }
@@ -14,7 +15,11 @@ INLINE num num_fma(num x, num y, num z) { return lane_fma(x, y, z); }
 INLINE num num_fnma(num x, num y, num z) { return lane_fnma(x, y, z); }
 INLINE num num_div(num x, num y) { return lane_div(x, y); }
 INLINE vec num_size(num x) { return lane_abs(x); }
+INLINE vec num_modulus(num x) { return lane_abs(x); }
+INLINE num num_phase(num x) { return lane_select(lane_greater(lane_set(0), x), lane_set(-1), lane_set(1)); }
+INLINE mask num_equal(num x, num y) { return lane_equal(x, y); }
 INLINE mask num_is_useless(num x) { return useless(x); }
+INLINE void num_subtract_exactly(num *sum, num *rest, num a, num x) { lane_subtract_exactly(sum, rest, a, x); }
 
 /* As a complex number; z + x y and z - x y of complex y and z. */
 INLINE pair num_to_pair(num x) { return (pair){x, lane_set(0)}; }

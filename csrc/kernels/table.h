@@ -232,17 +232,10 @@ static const smm_kernel banded_list[] = {ROOMY(banded_lanes)};
 static const smm_kernel banded_pos_list[] = {ROOMY(banded_pos_lanes)};
 static const smm_kernel expm_list[] = {ROOMY(expm_lanes)};
 
-static const smm_kernel lu_rcond_list[] = {
-    ROW(lu_rcond_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
-
-static const smm_kernel backward_error_list[] = {
-    ROW(backward_error_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
-
-static const smm_kernel refine_list[] = {
-    ROW(refine_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
-};
+#define REFINEMENT(stem) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), any_needs, SMM_MEMORY, 0, KERNEL(refinement_room)}
+static const smm_kernel lu_rcond_list[] = {REFINEMENT(lu_rcond_lanes)};
+static const smm_kernel backward_error_list[] = {REFINEMENT(backward_error_lanes)};
+static const smm_kernel refine_list[] = {REFINEMENT(refine_lanes)};
 
 #if defined(SMM_KERNELS_F64)
 static const smm_kernel solve_mixed_list[] = {ROOMY(solve_mixed_lanes)};

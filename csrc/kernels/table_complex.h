@@ -48,10 +48,10 @@ static const smm_kernel svdvals_list[] = {
     ROOMY(svdvals_numbers, svd_jacobi_needs, svd_numbers_room),
     ROOMY(svdvals_bidiagonal, svd_bidiagonal_needs, svd_bidiagonal_room),
 };
-#define LIST(stem) static const smm_kernel stem##_list[] = {ROOMY(stem, any_needs, refinement_numbers_room)}
-LIST(lu_rcond_numbers);
-LIST(backward_error_numbers);
-LIST(refine_numbers);
+#define LIST(stem) static const smm_kernel stem##_list[] = {ROOMY(stem, any_needs, refinement_room)}
+LIST(lu_rcond_lanes);
+LIST(backward_error_lanes);
+LIST(refine_lanes);
 #undef LIST
 static const smm_kernel lstsq_list[] = {ROOMY(lstsq_numbers, any_needs, lstsq_numbers_room)};
 static const smm_kernel tridiagonal_list[] = {ROOMY(tridiagonal_numbers, any_needs, tridiagonal_numbers_room)};
@@ -90,9 +90,9 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_SVD] = LIST(svd),
               [SMM_OP_SVD_FULL] = LIST(svd),
               [SMM_OP_SVDVALS] = LIST(svdvals),
-              [SMM_OP_LU_RCOND] = LIST(lu_rcond_numbers),
-              [SMM_OP_BACKWARD_ERROR] = LIST(backward_error_numbers),
-              [SMM_OP_REFINE] = LIST(refine_numbers)},
+              [SMM_OP_LU_RCOND] = LIST(lu_rcond_lanes),
+              [SMM_OP_BACKWARD_ERROR] = LIST(backward_error_lanes),
+              [SMM_OP_REFINE] = LIST(refine_lanes)},
     .lanes = LANES,
     .pack = KERNEL(pack),
     .unpack = KERNEL(unpack),

@@ -13,7 +13,7 @@
 #include "pack_numbers.h"
 #include "lu_numbers.h"
 #include "errors.h"
-#include "refinement_numbers.h"
+#include "refinement_lanes.h"
 #include "triangular_numbers.h"
 #include "cholesky_numbers.h"
 #include "banded_numbers.h"
