@@ -65,6 +65,15 @@ INLINE void lane_exchange(mask m, vec *x, vec *y) {
     *y = lane_select(m, z, *y);
 }
 
+/* sum - a x without error, so far as it is added to `rest`. */
+INLINE void lane_subtract_exactly(vec *sum, vec *rest, vec a, vec x) {
+    const vec p = lane_mul(a, x), of_product = lane_fnma_once(a, x, p);
+    const vec next = lane_sub(*sum, p), moved = lane_sub(next, *sum);
+    const vec of_sum = lane_sub(lane_sub(*sum, lane_sub(next, moved)), lane_add(p, moved));
+    *rest = lane_add(*rest, lane_add(of_sum, of_product));
+    *sum = next;
+}
+
 #if !defined(SMM_LANE_PAIRS) /* a block row is a whole vector */
 INLINE void lane_transpose(vec x[BLOCK]) { block_transpose(x); }
 #endif

@@ -286,8 +286,8 @@ static void KERNEL(det_lanes)(const smm_call *call, intptr_t first, intptr_t las
 /* --- Solutions by factors --- */
 
 /* Pivots of each lane; info: where they are rows, the first zero of U, else the first that is none, negative. */
-INLINE void numbers_get_pivots(const smm_call *call, const smm_operand *pivots, intptr_t q, const num *a, lu_state *s,
-                               intptr_t count) {
+INLINE vec lu_look(const smm_call *call, const smm_operand *pivots, const num *a, lu_state *s, intptr_t q,
+                   intptr_t count) {
     const intptr_t n = call->n;
     const vec end = lane_set((T)n);
     vec wrong = lane_set(0);
@@ -310,6 +310,11 @@ INLINE void numbers_get_pivots(const smm_call *call, const smm_operand *pivots, 
     s->info = lane_select(lane_equal(wrong, lane_set(0)), s->info, wrong);
     if (lane_any(~lane_equal(s->info, lane_set(0))) && call->failed)
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
+    return s->info;
+}
+
+INLINE void lu_solve_one(num *x, const num *a, const lu_state *s, intptr_t n, bool transposed) {
+    numbers_solve(x, n, 1, a, s, transposed);
 }
 
 static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
@@ -320,8 +325,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
         const intptr_t count = least(LANES, last - q);
         lu_state s;
         KERNEL(numbers_load)(room->a, &call->a, q, n, n, count);
-        numbers_get_pivots(call, &call->lu_solve.pivots, q, room->a, &s, count);
-        lanes_store_int(smm_info(call), q, s.info, count);
+        lanes_store_int(smm_info(call), q, lu_look(call, &call->lu_solve.pivots, room->a, &s, q, count), count);
         numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, MOST_SIDES / n, q, room->a, room->x, &s,
                           n, count);
     }

@@ -12,8 +12,8 @@ INLINE void lu_exchange_by(vec *x, const vec pivot, intptr_t n, intptr_t k) {
 
 /* x = the solution of A x = x for factors a, whose rows and columns are so far apart; of A^T x = x, if these are
  * exchanged. */
-INLINE void lu_solve_one(vec *x, const vec *a, intptr_t row, intptr_t col, const vec *r, const vec *pivots, intptr_t n,
-                         bool transposed) {
+INLINE void lu_solve_strided(vec *x, const vec *a, intptr_t row, intptr_t col, const vec *r, const vec *pivots,
+                             intptr_t n, bool transposed) {
     for (intptr_t k = 0; k < n && !transposed; k++) lu_exchange_by(x, pivots[k], n, k);
     for (intptr_t j = 0; j < n; j++) {
         if (transposed) x[j] = lu_quotient(x[j], a[j * (row + col)], r[j]);
@@ -53,8 +53,8 @@ SHARED vec KERNEL(lu_solve_failed)(const smm_call *call, const vec *pivots, vec 
 }
 
 /* Of factors a their reciprocals r and the pivots. Returns info; where some is not 0, that is told. */
-INLINE vec lu_look(const smm_call *call, const smm_operand *from, const vec *a, vec *r, vec *pivots, intptr_t q,
-                   intptr_t count) {
+INLINE vec lu_look_at(const smm_call *call, const smm_operand *from, const vec *a, vec *r, vec *pivots, intptr_t q,
+                      intptr_t count) {
     const intptr_t n = call->n;
     vec info = lane_set(0), row = lane_set((T)n), most = lane_set(0);
     mask above = lane_greater(info, info); /* where a pivot is above its row: nowhere so far */
@@ -86,7 +86,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
         vec r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER];
         lanes_load(a, &from, q, n, n, count);
         for (intptr_t k = 0; k < n && cold; k++) prefetch(next + k * LANES * n, LANES * n);
-        const vec info = lu_look(call, &call->lu_solve.pivots, a, r, pivots, q, count);
+        const vec info = lu_look_at(call, &call->lu_solve.pivots, a, r, pivots, q, count);
         lanes_store_int(&call->lu_solve.info, q, info, count);
         for (intptr_t j = 0; j < call->k; j += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - j);
@@ -96,11 +96,28 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
             for (intptr_t l = 0; l < width; l++) {
                 vec y[SMM_MOST_ORDER];
                 for (intptr_t i = 0; i < n; i++) y[i] = x[i * width + l];
-                lu_solve_one(y, a, n, 1, r, pivots, n, transposed);
+                lu_solve_strided(y, a, n, 1, r, pivots, n, transposed);
                 for (intptr_t i = 0; i < n; i++) x[i * width + l] = y[i];
             }
             lanes_store(&c, q, x, n, width, count);
             lanes_spoil(&c, q, info, n, width, count);
         }
     }
+}
+
+/* The same for other kernels: as in lu_numbers.h. */
+typedef struct lu_state {
+    vec r[SMM_MOST_ORDER];   /* reciprocals of the pivots */
+    vec row[SMM_MOST_ORDER]; /* with which row each step exchanged its own */
+} lu_state;
+
+INLINE vec lu_look(const smm_call *call, const smm_operand *from, const vec *a, lu_state *s, intptr_t q,
+                   intptr_t count) {
+    return lu_look_at(call, from, a, s->r, s->row, q, count);
+}
+INLINE void lu_solve_one(vec *x, const vec *a, const lu_state *s, intptr_t n, bool transposed) {
+    if (transposed)
+        lu_solve_strided(x, a, 1, n, s->r, s->row, n, true);
+    else
+        lu_solve_strided(x, a, n, 1, s->r, s->row, n, false);
 }

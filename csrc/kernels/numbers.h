@@ -40,11 +40,37 @@ INLINE vec num_minus_half(num x, num y) {
     return lane_mul(lane_set((T)-0.5), lane_fma(x.im, y.im, lane_mul(x.re, y.re)));
 }
 
+/* |x|, the larger part times the root of 1 plus the square of a ratio, which does not overflow before |x| does. */
+INLINE vec num_modulus(num x) {
+    const vec re = lane_abs(x.re), im = lane_abs(x.im);
+    const mask less = lane_greater(im, re);
+    const vec large = lane_select(less, im, re), small = lane_select(less, re, im);
+    const vec t = lane_div(small, large);
+    const vec size = lane_mul(large, lane_sqrt(lane_fma(t, t, lane_set(1))));
+    return lane_select(lane_equal(large, lane_set(0)), large, size);
+}
+
+/* x / |x|; of tiny ones 1. */
+INLINE num num_phase(num x) {
+    const vec size = num_modulus(x);
+    const num phase = {lane_div(x.re, size), lane_div(x.im, size)};
+    return num_select(lane_greater(size, lane_set(least_normal())), phase, num_set(1));
+}
+
+/* sum - a x without error, so far as it is added to `rest`. */
+INLINE void num_subtract_exactly(num *sum, num *rest, num a, num x) {
+    lane_subtract_exactly(&sum->re, &rest->re, a.re, x.re);
+    lane_subtract_exactly(&sum->re, &rest->re, lane_negate(a.im), x.im);
+    lane_subtract_exactly(&sum->im, &rest->im, a.re, x.im);
+    lane_subtract_exactly(&sum->im, &rest->im, a.im, x.re);
+}
+
 /* As in reals.h. */
 INLINE pair num_to_pair(num x) { return x; }
 INLINE pair num_fma_pair(num x, pair y, pair z) { return pair_fma(x, y, z); }
 INLINE pair num_fnma_pair(num x, pair y, pair z) { return pair_fnma(x, y, z); }
 
+INLINE mask num_equal(num x, num y) { return lane_equal(x.re, y.re) & lane_equal(x.im, y.im); }
 INLINE mask num_is_zero(num x) { return lane_equal(num_size(x), lane_set(0)); }
 /* As useless(): zero, or a part is infinite. */
 INLINE mask num_is_useless(num x) {

@@ -22,10 +22,14 @@ INLINE num num_add_scaled(num x, vec s, num z) { return lane_fma(s, x, z); }
 INLINE num num_div(num x, num y) { return lane_div(x, y); }
 INLINE vec num_add_square(num x, vec squares) { return lane_fma(x, x, squares); }
 INLINE vec num_size(num x) { return lane_abs(x); }
+INLINE vec num_modulus(num x) { return lane_abs(x); }
+INLINE num num_phase(num x) { return lane_select(lane_greater(lane_set(0), x), lane_set(-1), lane_set(1)); }
+INLINE mask num_equal(num x, num y) { return lane_equal(x, y); }
 INLINE mask num_is_useless(num x) { return useless(x); }
 INLINE vec num_largest(num x, vec most) { return lane_max(lane_abs(x), most); }
 INLINE vec num_taint(num x, vec nothing) { return lane_fma(x, lane_set(0), nothing); }
 INLINE vec num_minus_half(num x, num y) { return lane_mul(lane_mul(lane_set((T)-0.5), x), y); }
+INLINE void num_subtract_exactly(num *sum, num *rest, num a, num x) { lane_subtract_exactly(sum, rest, a, x); }
 
 /* As a complex number; z + x y and z - x y of complex y and z. */
 INLINE pair num_to_pair(num x) { return (pair){x, lane_set(0)}; }

@@ -1,44 +1,44 @@
 /* refinement_lanes.h: condition numbers, backward errors and refinement of solutions, LANES matrices side by side, for
- * any order. The algorithms and their sources are in reference/refinement.c. A lane that has ended keeps what it has,
- * while others go on. */
+ * any order: one text over the numbers of reals.h and those of numbers.h. The algorithms and their sources are in
+ * reference/refinement.c. A lane that has ended keeps what it has, while others go on. */
 
-/* diag(scale) A^-1 of factors with the reciprocals r of their pivots, or of A^T; scale NULL: of ones. */
+/* diag(scale) A^-1 of factors, or of A^H; scale NULL: of ones. */
 typedef struct inverse_of {
-    const vec *lu, *r, *pivots, *scale;
+    const num *lu;
+    const lu_state *s;
+    const vec *scale;
     intptr_t n;
-    bool transposed;
+    bool adjoint;
 } inverse_of;
 
-/* x = A^-1 x, or A^-T x. */
-SHARED void KERNEL(lu_apply)(vec *x, const inverse_of *b, bool transposed) {
-    const intptr_t n = b->n;
-    if (transposed)
-        lu_solve_one(x, b->lu, 1, n, b->r, b->pivots, n, true);
-    else
-        lu_solve_one(x, b->lu, n, 1, b->r, b->pivots, n, false);
+/* x = A^-1 x, or A^-H x. */
+SHARED void KERNEL(lu_apply)(num *x, const inverse_of *b, bool adjoint) {
+    for (intptr_t i = 0; i < b->n && adjoint; i++) x[i] = num_conj(x[i]);
+    lu_solve_one(x, b->lu, b->s, b->n, adjoint);
+    for (intptr_t i = 0; i < b->n && adjoint; i++) x[i] = num_conj(x[i]);
 }
 
-INLINE void inverse_times(const inverse_of *b, vec *x) {
-    KERNEL(lu_apply)(x, b, b->transposed);
-    for (intptr_t i = 0; i < b->n && b->scale; i++) x[i] = lane_mul(x[i], b->scale[i]);
+INLINE void inverse_times(const inverse_of *b, num *x) {
+    KERNEL(lu_apply)(x, b, b->adjoint);
+    for (intptr_t i = 0; i < b->n && b->scale; i++) x[i] = num_scale(x[i], b->scale[i]);
 }
-INLINE void inverse_times_transposed(const inverse_of *b, vec *x) {
-    for (intptr_t i = 0; i < b->n && b->scale; i++) x[i] = lane_mul(x[i], b->scale[i]);
-    KERNEL(lu_apply)(x, b, !b->transposed);
+INLINE void inverse_times_adjoint(const inverse_of *b, num *x) {
+    for (intptr_t i = 0; i < b->n && b->scale; i++) x[i] = num_scale(x[i], b->scale[i]);
+    KERNEL(lu_apply)(x, b, !b->adjoint);
 }
 
-INLINE vec vector_norm_1(const vec *x, intptr_t n) {
+INLINE vec vector_norm_1(const num *x, intptr_t n) {
     vec sum = lane_set(0);
-    for (intptr_t i = 0; i < n; i++) sum = lane_add(sum, lane_abs(x[i]));
+    for (intptr_t i = 0; i < n; i++) sum = lane_add(sum, num_modulus(x[i]));
     return sum;
 }
 
 /* The largest magnitude, and where it is first; NaN is never the largest. */
-INLINE vec largest_of(const vec *x, intptr_t n, vec *at) {
-    vec most = lane_abs(x[0]);
+INLINE vec largest_of(const num *x, intptr_t n, vec *at) {
+    vec most = num_modulus(x[0]);
     *at = lane_set(0);
     for (intptr_t i = 1; i < n; i++) {
-        const vec size = lane_abs(x[i]);
+        const vec size = num_modulus(x[i]);
         const mask more = lane_greater(size, most);
         most = lane_select(more, size, most);
         *at = lane_select(more, lane_set((T)i), *at);
@@ -46,45 +46,45 @@ INLINE vec largest_of(const vec *x, intptr_t n, vec *at) {
     return most;
 }
 
-/* x and signs become the signs of x. Returns where some is not what it was in `signs`. */
-INLINE mask take_signs(vec *signs, vec *x, intptr_t n) {
-    mask other = lane_greater(x[0], x[0]); /* nowhere */
+/* x and phases become the phases of x. Returns where some is not what it was in `phases`. */
+INLINE mask take_phases(num *phases, num *x, intptr_t n) {
+    mask other = lane_mask(0);
     for (intptr_t i = 0; i < n; i++) {
-        const vec sign = lane_select(lane_greater(lane_set(0), x[i]), lane_set(-1), lane_set(1));
-        other |= ~lane_equal(signs[i], sign);
-        signs[i] = x[i] = sign;
+        const num phase = num_phase(x[i]);
+        other |= ~num_equal(phases[i], phase);
+        phases[i] = x[i] = phase;
     }
     return other;
 }
 
-/* |B|_1, from below. x, signs: room. */
-SHARED vec KERNEL(inverse_norm)(const inverse_of *b, vec *x, vec *signs) {
+/* |B|_1, from below. x, phases: room. */
+SHARED vec KERNEL(inverse_norm)(const inverse_of *b, num *x, num *phases) {
     enum { STEPS = 4 };
     const intptr_t n = b->n;
-    for (intptr_t i = 0; i < n; i++) x[i] = lane_div(lane_set(1), lane_set((T)n)), signs[i] = lane_set(0);
+    for (intptr_t i = 0; i < n; i++) x[i] = num_set((T)1 / (T)n), phases[i] = num_set(0);
     inverse_times(b, x);
     vec found = vector_norm_1(x, n), j;
     if (n == 1) return found;
-    take_signs(signs, x, n);
-    inverse_times_transposed(b, x);
+    take_phases(phases, x, n);
+    inverse_times_adjoint(b, x);
     largest_of(x, n, &j);
     mask goes_on = lane_equal(lane_set(0), lane_set(0));
     for (int step = 0; step < STEPS && lane_any(goes_on); step++) {
-        for (intptr_t i = 0; i < n; i++) x[i] = lane_select(lane_equal(j, lane_set((T)i)), lane_set(1), lane_set(0));
+        for (intptr_t i = 0; i < n; i++) x[i] = num_select(lane_equal(j, lane_set((T)i)), num_set(1), num_set(0));
         inverse_times(b, x);
         const vec next = vector_norm_1(x, n);
         const mask grew = goes_on & lane_greater(next, found);
         found = lane_select(grew, next, found);
-        goes_on = grew & take_signs(signs, x, n);
+        goes_on = grew & take_phases(phases, x, n);
         if (!lane_any(goes_on)) break;
-        inverse_times_transposed(b, x);
+        inverse_times_adjoint(b, x);
         vec last = lane_set(0);
-        for (intptr_t i = 0; i < n; i++) last = lane_select(lane_equal(j, lane_set((T)i)), lane_abs(x[i]), last);
+        for (intptr_t i = 0; i < n; i++) last = lane_select(lane_equal(j, lane_set((T)i)), num_modulus(x[i]), last);
         goes_on &= lane_greater(largest_of(x, n, &j), last);
     }
     for (intptr_t i = 0; i < n; i++) {
         const T size = 1 + (T)i / (T)(n - 1);
-        x[i] = lane_set(i % 2 ? -size : size);
+        x[i] = num_set(i % 2 ? -size : size);
     }
     inverse_times(b, x);
     return lane_max(lane_div(lane_mul(lane_set(2), vector_norm_1(x, n)), lane_set((T)(3 * n))), found);
@@ -92,12 +92,17 @@ SHARED vec KERNEL(inverse_norm)(const inverse_of *b, vec *x, vec *signs) {
 
 /* What a kernel of this file keeps in its thread's room. */
 typedef struct refinement {
-    vec a[SMM_MOST_ORDER * SMM_MOST_ORDER], lu[SMM_MOST_ORDER * SMM_MOST_ORDER];
-    vec pivots[SMM_MOST_ORDER], reciprocals[SMM_MOST_ORDER];
-    vec x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER], w[SMM_MOST_ORDER], d[SMM_MOST_ORDER],
-        rest[SMM_MOST_ORDER], signs[SMM_MOST_ORDER];
+    num a[SMM_MOST_ORDER * SMM_MOST_ORDER], lu[SMM_MOST_ORDER * SMM_MOST_ORDER];
+    lu_state s;
+    num x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER], d[SMM_MOST_ORDER], rest[SMM_MOST_ORDER],
+        phases[SMM_MOST_ORDER];
+    vec w[SMM_MOST_ORDER], scale[SMM_MOST_ORDER];
 } refinement;
-_Static_assert(sizeof(refinement) <= SMM_KERNEL_ROOM, "room of refinement_lanes");
+
+static intptr_t KERNEL(refinement_room)(const smm_call *call) {
+    (void)call;
+    return sizeof(refinement);
+}
 
 static void KERNEL(lu_rcond_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     refinement *const t = smm_kernel_room();
@@ -106,13 +111,13 @@ static void KERNEL(lu_rcond_lanes)(const smm_call *call, intptr_t first, intptr_
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         vec norm;
-        lanes_load(t->lu, &call->lu_rcond.a, q, n, n, count);
+        KERNEL(numbers_load)(t->lu, &call->lu_rcond.a, q, n, n, count);
         lanes_load(&norm, &call->lu_rcond.norm_a, q, 1, 1, count);
-        const vec info = lu_look(call, &call->lu_rcond.pivots, t->lu, t->reciprocals, t->pivots, q, count);
+        const vec info = lu_look(call, &call->lu_rcond.pivots, t->lu, &t->s, q, count);
         mask nan = is_not_number(norm) | lane_greater(lane_set(0), info);
-        for (intptr_t e = 0; e < n * n; e++) nan |= is_not_number(t->lu[e]);
-        const inverse_of b = {t->lu, t->reciprocals, t->pivots, NULL, n, call->form & SMM_TRANSPOSED};
-        const vec found = KERNEL(inverse_norm)(&b, t->x, t->signs);
+        for (intptr_t e = 0; e < n * n; e++) nan |= is_not_number(num_size(t->lu[e]));
+        const inverse_of b = {t->lu, &t->s, NULL, n, call->form & SMM_TRANSPOSED};
+        const vec found = KERNEL(inverse_norm)(&b, t->x, t->phases);
         const mask none = is_not_number(found) | lane_equal(norm, lane_set(0)) | lane_greater(info, lane_set(0));
         vec rcond = lane_select(none, lane_set(0), lane_div(lane_div(lane_set(1), found), norm));
         rcond = lane_select(nan, lane_set(NAN), rcond);
@@ -121,28 +126,27 @@ static void KERNEL(lu_rcond_lanes)(const smm_call *call, intptr_t first, intptr_
     }
 }
 
-/* r = b - A x, w = |b| + |A| |x|; with `extra` r is computed in twice the precision. */
+/* r = b - A x, w = |b| + |A| |x|, magnitudes being |re| + |im|; with `extra` r is computed in twice the precision. */
 SHARED void KERNEL(residual)(refinement *t, intptr_t n, bool extra) {
-    for (intptr_t i = 0; i < n; i++) t->r[i] = t->b[i], t->w[i] = lane_abs(t->b[i]), t->rest[i] = lane_set(0);
+    for (intptr_t i = 0; i < n; i++) t->r[i] = t->b[i], t->w[i] = num_size(t->b[i]), t->rest[i] = num_set(0);
     for (intptr_t j = 0; j < n; j++) {
-        const vec x = t->x[j], size = lane_abs(x);
-        for (intptr_t i = 0; i < n; i++) t->w[i] = lane_fma(lane_abs(t->a[i * n + j]), size, t->w[i]);
-        for (intptr_t i = 0; i < n && !extra; i++) t->r[i] = lane_fnma(t->a[i * n + j], x, t->r[i]);
-        for (intptr_t i = 0; i < n && extra; i++) {
-            const vec a = t->a[i * n + j], sum = t->r[i];
-            const vec p = lane_mul(a, x), of_product = lane_fnma_once(a, x, p);
-            const vec next = lane_sub(sum, p), moved = lane_sub(next, sum);
-            const vec of_sum = lane_sub(lane_sub(sum, lane_sub(next, moved)), lane_add(p, moved));
-            t->rest[i] = lane_add(t->rest[i], lane_add(of_sum, of_product));
-            t->r[i] = next;
+        const num x = t->x[j];
+        const vec size = num_size(x);
+        for (intptr_t i = 0; i < n; i++) {
+            const num a = t->a[i * n + j];
+            t->w[i] = lane_fma(num_size(a), size, t->w[i]);
+            if (extra)
+                num_subtract_exactly(&t->r[i], &t->rest[i], a, x);
+            else
+                t->r[i] = num_fnma(a, x, t->r[i]);
         }
     }
-    for (intptr_t i = 0; i < n && extra; i++) t->r[i] = lane_add(t->r[i], t->rest[i]);
+    for (intptr_t i = 0; i < n && extra; i++) t->r[i] = num_add(t->r[i], t->rest[i]);
 }
 
 INLINE vec componentwise_error(const refinement *t, intptr_t n) {
     quotients q = {lane_set(0), lane_set(0)};
-    for (intptr_t i = 0; i < n; i++) quotients_add(&q, lane_abs(t->r[i]), t->w[i], n);
+    for (intptr_t i = 0; i < n; i++) quotients_add(&q, num_size(t->r[i]), t->w[i], n);
     return largest_quotient(&q);
 }
 
@@ -151,16 +155,17 @@ INLINE vec normwise_error(const refinement *t, vec norm, intptr_t n) {
     vec x = lane_set(0), b = lane_set(0), r = lane_set(0);
     mask nan = lane_greater(x, x); /* nowhere */
     for (intptr_t i = 0; i < n; i++) {
-        x = lane_max(lane_abs(t->x[i]), x);
-        b = lane_max(lane_abs(t->b[i]), b);
-        r = lane_max(lane_abs(t->r[i]), r);
-        nan |= is_not_number(t->r[i]);
+        const vec left = num_modulus(t->r[i]);
+        x = lane_max(num_modulus(t->x[i]), x);
+        b = lane_max(num_modulus(t->b[i]), b);
+        r = lane_max(left, r);
+        nan |= is_not_number(left);
     }
     const vec error = lane_select(lane_equal(r, lane_set(0)), r, lane_div(r, lane_fma(norm, x, b)));
     return lane_select(nan, lane_set(NAN), error);
 }
 
-INLINE vec infinity_norm(const vec *a, intptr_t n) {
+INLINE vec infinity_norm(const num *a, intptr_t n) {
     vec most = lane_set(0);
     for (intptr_t i = 0; i < n; i++) most = lane_max(vector_norm_1(a + i * n, n), most);
     return most;
@@ -173,13 +178,14 @@ static void KERNEL(backward_error_lanes)(const smm_call *call, intptr_t first, i
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        lanes_load(t->a, &call->backward_error.a, q, n, n, count);
+        KERNEL(numbers_load)(t->a, &call->backward_error.a, q, n, n, count);
         const vec norm = in_norms ? infinity_norm(t->a, n) : lane_set(0);
         lanes_store_int(&call->backward_error.info, q, lane_set(0), count);
         for (intptr_t j = 0; j < call->k; j++) {
-            const smm_operand x = lu_columns(call->backward_error.x, j), b = lu_columns(call->backward_error.b, j);
-            lanes_load(t->x, &x, q, n, 1, count);
-            lanes_load(t->b, &b, q, n, 1, count);
+            const smm_operand x = numbers_columns(call->backward_error.x, j),
+                              b = numbers_columns(call->backward_error.b, j);
+            KERNEL(numbers_load)(t->x, &x, q, n, 1, count);
+            KERNEL(numbers_load)(t->b, &b, q, n, 1, count);
             KERNEL(residual)(t, n, call->form & SMM_EXTRA);
             const vec berr = in_norms ? normwise_error(t, norm, n) : componentwise_error(t, n);
             store_element(&call->backward_error.berr, q, j, berr, count);
@@ -210,49 +216,49 @@ INLINE vec improve(refinement *t, const inverse_of *b, bool extra) {
         if (step == steps || !lane_any(goes_on)) return berr;
         for (intptr_t i = 0; i < n && !extra; i++) t->d[i] = t->r[i];
         if (!extra) KERNEL(lu_apply)(t->d, b, false);
-        for (intptr_t i = 0; i < n; i++) t->x[i] = lane_select(goes_on, lane_add(t->x[i], t->d[i]), t->x[i]);
+        for (intptr_t i = 0; i < n; i++) t->x[i] = num_select(goes_on, num_add(t->x[i], t->d[i]), t->x[i]);
         last = lane_select(goes_on, size, last);
     }
 }
 
-/* A bound of |x - A^-1 b| / |x| in infinity norms. */
+/* A bound of |x - A^-1 b| / |x| in infinity norms; each part of r has PARTS times as many terms as a row of A. */
 INLINE vec forward_error(refinement *t, const inverse_of *lu, bool extra) {
     const intptr_t n = lu->n;
-    const T of_sum = (T)(n + 1) * unit_roundoff(), c = extra ? of_sum * of_sum : of_sum;
+    const T of_sum = (T)(PARTS * (n + 1)) * unit_roundoff(), c = extra ? of_sum * of_sum : of_sum;
     for (intptr_t i = 0; i < n; i++) {
-        const vec scale = lane_fma(lane_set(c), t->w[i], lane_abs(t->r[i]));
+        const vec scale = lane_fma(lane_set(c), t->w[i], num_size(t->r[i]));
         const mask is_safe = lane_greater(t->w[i], lane_set(safe_size(n)));
-        t->rest[i] = lane_select(is_safe, scale, lane_add(scale, lane_set(least_size(n))));
+        t->scale[i] = lane_select(is_safe, scale, lane_add(scale, lane_set(least_size(n))));
     }
-    const inverse_of b = {lu->lu, lu->r, lu->pivots, t->rest, n, true};
-    const vec found = KERNEL(inverse_norm)(&b, t->d, t->signs);
+    const inverse_of b = {lu->lu, lu->s, t->scale, n, true};
+    const vec found = KERNEL(inverse_norm)(&b, t->d, t->phases);
     vec at;
     const vec size = largest_of(t->x, n, &at);
     const vec ferr = lane_select(lane_equal(size, lane_set(0)), found, lane_div(found, size));
-    return extra ? lane_add(ferr, lane_set(unit_roundoff())) : ferr;
+    return extra ? lane_add(ferr, lane_set(PARTS * unit_roundoff())) : ferr;
 }
 
 static void KERNEL(refine_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
     refinement *const t = smm_kernel_room();
     const intptr_t n = call->n;
     const bool extra = call->form & SMM_EXTRA;
-    const inverse_of inverse = {t->lu, t->reciprocals, t->pivots, NULL, n, false};
+    const inverse_of inverse = {t->lu, &t->s, NULL, n, false};
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        lanes_load(t->a, &call->refine.a, q, n, n, count);
-        lanes_load(t->lu, &call->refine.lu, q, n, n, count);
-        const vec info = lu_look(call, &call->refine.pivots, t->lu, t->reciprocals, t->pivots, q, count);
+        KERNEL(numbers_load)(t->a, &call->refine.a, q, n, n, count);
+        KERNEL(numbers_load)(t->lu, &call->refine.lu, q, n, n, count);
+        const vec info = lu_look(call, &call->refine.pivots, t->lu, &t->s, q, count);
         const mask good = lane_equal(info, lane_set(0));
         lanes_store_int(&call->refine.info, q, info, count);
         for (intptr_t j = 0; j < call->k; j++) {
-            const smm_operand x = lu_columns(call->refine.x, j), b = lu_columns(call->refine.b, j);
-            const smm_operand refined = lu_columns(call->refine.refined, j);
-            lanes_load(t->x, &x, q, n, 1, count);
-            lanes_load(t->b, &b, q, n, 1, count);
+            const smm_operand x = numbers_columns(call->refine.x, j), b = numbers_columns(call->refine.b, j);
+            const smm_operand refined = numbers_columns(call->refine.refined, j);
+            KERNEL(numbers_load)(t->x, &x, q, n, 1, count);
+            KERNEL(numbers_load)(t->b, &b, q, n, 1, count);
             const vec berr = improve(t, &inverse, extra), ferr = forward_error(t, &inverse, extra);
-            lanes_store(&refined, q, t->x, n, 1, count);
-            lanes_spoil(&refined, q, info, n, 1, count);
+            KERNEL(numbers_store)(&refined, q, t->x, n, 1, count);
+            KERNEL(numbers_spoil)(&refined, q, info, n, 1, count);
             store_element(&call->refine.berr, q, j, lane_select(good, berr, lane_set(NAN)), count);
             store_element(&call->refine.ferr, q, j, lane_select(good, ferr, lane_set(NAN)), count);
         }

@@ -19,7 +19,6 @@
 #include "map_numbers.h"
 #include "matmul_pairs.h"
 #include "lu_numbers.h"
-#include "refinement_numbers.h"
 #include "triangular_numbers.h"
 #include "cholesky_numbers.h"
 #include "banded_numbers.h"
@@ -44,8 +43,8 @@
 #include "matmul_vector.h"
 #include "triangular_lanes.h"
 #include "banded_lanes.h"
-#include "refinement_lanes.h"
 #endif
+#include "refinement_lanes.h"
 
 #include "parts_lanes.h"
 #include "ldl_lanes.h"
