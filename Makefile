@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/cuda/*/*.[ch] csrc/cuda/*/*.cuh tests/*.c tests/core/*.[ch] \
+C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/cuda/*/*.cuh tests/*.c tests/core/*.[ch] \
 	tests/cuda/*.c $(addprefix tests/cuda/emulated/, *.h *.cuh *.cpp) benchmarks/*/*.c))
 # The demo makes do with the kernels of the best instruction set, unless all that this processor has are built.
 BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(wildcard $(VENV)/smallmm),,-best)
@@ -33,7 +33,7 @@ lint: $(VENV)/extra-dev  ## ruff, mypy, clang-format, in the versions that pypro
 # Kernels take clang minutes: of those, code is made of the complex ones, which are a tenth, to see that every instruction
 # set has the instructions that it names.
 clang: $(VENV)/header $(VENV)/extra-build  ## whether clang compiles the C files, too, without warnings
-	printf '%s\n' csrc/*.c csrc/*/*.c | xargs -P $$(nproc) -n 4 $(CLANG) -fsyntax-only
+	printf '%s\n' csrc/*/*.c csrc/*/*/*.c | xargs -P $$(nproc) -n 4 $(CLANG) -fsyntax-only
 	printf '%s\n' csrc/kernels/*_c64.c | xargs -P $$(nproc) -n 1 $(CLANG) -S -o /dev/null
 
 bench: $(VENV)/smallmm $(VENV)/extra-bench  ## measure everything on this machine (three quarters of an hour), write rows, tables and plots

@@ -61,7 +61,7 @@ compile_args += without_isas()
 # The tests' oracle takes half the time where fma() is an instruction.
 reference_args = ["-mfma"] if HAS and "fma" in HAS else []
 # Exceptions of PyTorch's kernels pass through this file, which releases what it owns.
-with_exceptions = {"csrc/python/patch_torch.c": ["-fexceptions"]}
+with_exceptions = {"csrc/python/patch/patch_torch.c": ["-fexceptions"]}
 link_args = ["-Wl,-z,relro,-z,now"]
 # Not of the kernels, which meet nothing but checked sizes: LU, products and inverses of order 2 would take
 # 7 to 11 % longer, anything from order 4 on up to 3 % (AMD EPYC family 25 model 17, paired, November 2026).

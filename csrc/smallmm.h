@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dtypes.def"
+#include "defs/dtypes.def"
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,7 +57,7 @@ typedef enum smm_dtype {
 /* What each computes, and its operands with their shapes, are the rows of ops.def. */
 typedef enum smm_op {
 #define SMM_OPERATION(NAME, ...) SMM_OP_##NAME,
-#include "ops.def"
+#include "defs/ops.def"
 #undef SMM_OPERATION
     SMM_OPS
 } smm_op;
@@ -91,7 +91,7 @@ enum { SMM_MOST_OPERANDS = 10 };
     typedef struct smm_##op##_operands { \
         operands \
     } smm_##op##_operands;
-#include "ops.def"
+#include "defs/ops.def"
 #undef SMM_OPERATION
 #undef SMM_OPERAND
 
@@ -145,7 +145,7 @@ typedef struct smm_call {
         smm_operand operand[SMM_MOST_OPERANDS];
         smm_operand a; /* the first of every operation */
 #define SMM_OPERATION(OP, op, ...) smm_##op##_operands op;
-#include "ops.def"
+#include "defs/ops.def"
 #undef SMM_OPERATION
     };
 } smm_call;
@@ -195,7 +195,7 @@ smm_status smm_explain_many(const smm_call *calls, size_t count, smm_plan_info *
 /* Element-wise functions: the rows of functions.def. */
 typedef enum smm_function {
 #define SMM_FUNCTION(NAME, ...) SMM_FN_##NAME,
-#include "functions.def"
+#include "defs/functions.def"
 #undef SMM_FUNCTION
     SMM_FUNCTIONS
 } smm_function;

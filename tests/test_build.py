@@ -90,7 +90,7 @@ def test_source_distribution(tmp_path):
         (info,) = [name for name in packed.getnames() if name.count("/") == 1 and name.endswith("/PKG-INFO")]
         about = packed.extractfile(info).read().decode()
     licences = re.findall(r"^License-File: (.*)$", about, re.MULTILINE)
-    assert licences == ["LICENSE", "csrc/fdlibm.LICENSE", "csrc/python/dlpack.LICENSE"]
+    assert licences == ["LICENSE", "csrc/math/fdlibm.LICENSE", "csrc/python/device/dlpack.LICENSE"]
     assert set(licences) <= names
     if not shutil.which("git"):
         pytest.skip("needs git")

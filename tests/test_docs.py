@@ -95,7 +95,7 @@ def test_diff(block, tmp_path):
     for name in changed:
         if name.endswith(".py"):
             ast.parse((tmp_path / name).read_text(encoding="utf-8"))
-    sources = "csrc/*.c", "csrc/reference/*.c", "csrc/kernels/portable_*.c", "tests/core/test_linalg.c"
+    sources = "csrc/core/*.c", "csrc/reference/*.c", "csrc/kernels/portable_*.c", "tests/core/test_linalg.c"
     check = "cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"
     subprocess.run([*check, *(file for some in sources for file in tmp_path.glob(some))], check=True)
 

@@ -25,7 +25,7 @@ Graph = dict[str, set[str]]
 LINKED = (
     ("csrc/core/*.c", "csrc/threads/*.c", "csrc/reference/*.c"),
     ("csrc/cuda/*.c", "csrc/cuda/*/*.c"),
-    ("csrc/python/*.c",),
+    ("csrc/python/*.c", "csrc/python/*/*.c"),
 )
 
 

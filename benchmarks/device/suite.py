@@ -1,7 +1,7 @@
 """What the benchmarks on GPUs and the tuner share: operations on stacks, event timing, the copy, rows.
 
-A problem is a dictionary: ``op`` as in csrc/ops.def, ``dtype`` (a name of SIZES), ``m``, ``k``, ``n``, and
-what differs from contiguous operands (``order_a``, ``source_a`` and so on, ``small``).
+A problem is a dictionary: ``op`` as in csrc/defs/ops.def, ``dtype`` (a name of SIZES), ``m``, ``k``, ``n``,
+and what differs from contiguous operands (``order_a``, ``source_a`` and so on, ``small``).
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ def main(suite: str, summary: str, topics: dict[str, Callable[[Run, argparse.Nam
     parser = argparse.ArgumentParser(description=summary)
     parser.add_argument("--topic", nargs="*", choices=[*topics, "all"], default="all")
     parser.add_argument("--n", type=int, nargs="*", default=[*range(1, 33)], help="orders")
-    parser.add_argument("--op", nargs="*", choices=list(_core.operations), help="rows of csrc/ops.def")
+    parser.add_argument("--op", nargs="*", choices=list(_core.operations), help="rows of csrc/defs/ops.def")
     parser.add_argument("--dtype", nargs="*", choices=list(SIZES), help="only these")
     parser.add_argument("--quick", action="store_true", help="two orders: does it work here?")
     parser.add_argument("--commit", help="where this is no clone")

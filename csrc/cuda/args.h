@@ -8,7 +8,7 @@
  * RESULT, and of info; SMM_ABSENT if there is none. An operand that a call leaves out has no data. */
 #define SMM_OPERAND(OP, name, ...) SMM_##OP##_##name,
 #define SMM_OPERATION(OP, op, what, flops, operands) enum { operands };
-#include "../ops.def"
+#include "../defs/ops.def"
 #undef SMM_OPERATION
 #undef SMM_OPERAND
 enum { SMM_A, SMM_ABSENT = 10, SMM_CUDA_OPERANDS };

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../operations.h"
+#include "../core/operations.h"
 #include "args.h"
 
 typedef enum smm_cuda_status {

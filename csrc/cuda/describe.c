@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core.h"
+#include "../core/core.h"
 #include "launch.h"
 
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {

@@ -2,7 +2,7 @@
 #include <complex.h>
 #include <math.h>
 
-#include "../core.h"
+#include "../core/core.h"
 #include "launch.h"
 
 static smm_cuda_status prepare_problem(smm_cuda_problem *problem, int ordinal, const smm_cuda_device *device,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core.h"
+#include "../core/core.h"
 #include "launch.h"
 
 typedef struct entry {

@@ -1,5 +1,5 @@
 /* sizes.c: the sizes for which a kernel is compiled: those of the matrices, or the class that they are of. */
-#include "../core.h"
+#include "../core/core.h"
 #include "cuda.h"
 
 bool smm_cuda_is_large(intptr_t m, intptr_t k, intptr_t n) {

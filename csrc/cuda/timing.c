@@ -2,7 +2,7 @@
 #include <complex.h>
 #include <math.h>
 
-#include "../core.h"
+#include "../core/core.h"
 #include "launch.h"
 
 /* What is timed, and by what. */

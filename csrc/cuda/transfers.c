@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "../core.h"
+#include "../core/core.h"
 #include "cuda.h"
 
 /* The pool of a device's scratch memory, created when it is first needed. Unlike the driver's own it keeps what is

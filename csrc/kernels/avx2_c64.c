@@ -2,5 +2,5 @@
 #define DTYPE c64
 #define REAL_DTYPE f32
 #define SMM_KERNELS_F32
-#include "lane_avx2.h"
+#include "lane/lane_avx2.h"
 #include "texts.h"

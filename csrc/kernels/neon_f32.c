@@ -1,5 +1,5 @@
 /* neon_f32.c: the kernels for float32 on 64-bit ARM. */
 #define DTYPE f32
 #define SMM_KERNELS_F32
-#include "lane_neon.h"
+#include "lane/lane_neon.h"
 #include "texts.h"

@@ -2,5 +2,5 @@
 #define DTYPE c128
 #define REAL_DTYPE f64
 #define SMM_KERNELS_F64
-#include "lane_portable.h"
+#include "lane/lane_portable.h"
 #include "texts.h"

@@ -1,5 +1,5 @@
 /* portable_f32.c: the kernels for float32 on any CPU. */
 #define DTYPE f32
 #define SMM_KERNELS_F32
-#include "lane_portable.h"
+#include "lane/lane_portable.h"
 #include "texts.h"

@@ -79,7 +79,7 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(svdvals_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
         svd_lanes_few(call, first, last, cold, n, false); \
     }
-#include "../tuning.def"
+#include "../defs/tuning.def"
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -146,7 +146,7 @@ static const smm_kernel matmul_list[] = {
 #define MATMUL_GROUP(n, width) \
     GROUPED(n == 4 ? SMALL_GROUP : GROUP, matmul_group_##n, n, n, n, group_needs, SMM_BEYOND_L2),
 #define MATMUL_ROWS(n, height, width) GROUPED(GROUP, matmul_rows_##n, n, n, n, rows_square_needs, CONSTANT_COLD),
-#include "../tuning.def"
+#include "../defs/tuning.def"
     GROUPED(GROUP, matmul_scalars, 1, 1, 1, any_needs, SMM_MEMORY),
     ROW(matmul_vector_lanes, 0, 0, 1, vector_lanes_needs, CONSTANT_COLD),
 #if defined(SMM_KERNELS_AVX512) || defined(SMM_KERNELS_AVX2)
@@ -159,27 +159,27 @@ static const smm_kernel matmul_list[] = {
 
 static const smm_kernel inv_list[] = {
 #define INV_LANES(n, groups) ROW(inv_lanes_##n, 0, 0, n, any_needs, SMM_BEYOND_L2),
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROW(inv_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel lu_list[] = {
 #define LU_LANES(height, groups) ROW(lu_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel solve_list[] = {
 #define SOLVE_LANES(height, groups) ROW(solve_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
 #define LU_LANES SOLVE_LANES
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
 static const smm_kernel det_list[] = {
 #define SOLVE_LANES(height, groups) ROW(det_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
 #define LU_LANES SOLVE_LANES
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
 };
 
@@ -188,40 +188,40 @@ static const smm_kernel det_list[] = {
 static const smm_kernel qr_list[] = {
 /* QR, QR_R, QR_RAW */
 #define QR_LANES(n) ROW(qr_lanes_##n, n, n, n, any_needs, COLD),
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROW(qr_lanes, 0, 0, 0, any_needs, COLD),
 };
 
 static const smm_kernel eigh_list[] = {
 #define EIGH_LANES(n) ROW(eigh_lanes_##n, 0, 0, n, any_needs, COLD),
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROW(eigh_lanes, 0, 0, 0, any_needs, COLD),
 };
 
 static const smm_kernel eigvalsh_list[] = {
 #define EIGH_LANES(n) ROW(eigvalsh_lanes_##n, 0, 0, n, any_needs, COLD),
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROW(eigvalsh_lanes, 0, 0, 0, any_needs, COLD),
 };
 
 static const smm_kernel svd_list[] = {
 /* SVD, SVD_FULL */
 #define SVD_LANES(n) ROW(svd_lanes_##n, n, 0, n, any_needs, COLD),
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROOMY(svd_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_room)),
     ROOMY(svd_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_room)),
 };
 
 static const smm_kernel svdvals_list[] = {
 #define SVD_LANES(n) ROW(svdvals_lanes_##n, n, 0, n, any_needs, COLD),
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROOMY(svdvals_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_room)),
     ROOMY(svdvals_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_room)),
 };
 
 static const smm_kernel cholesky_list[] = {
 #define CHOLESKY_LANES(n) ROW(cholesky_lanes_##n, 0, 0, n, any_needs, COLD),
-#include "../tuning.def"
+#include "../defs/tuning.def"
     ROW(cholesky_lanes, 0, 0, 0, any_needs, COLD),
 };
 

@@ -1,6 +1,6 @@
 /* convolutions.c: smallmm._core.convolve, a convolution of arrays. smallmm/_functions/convolution.py gives them the
  * dimensions that are expected here. */
-#include "buffers.h"
+#include "device/buffers.h"
 
 /* Batch dimensions in front, whose strides need not fit each other. */
 static bool take_batch(PyArrayObject *const arrays[3], const int own[3], smm_outer *batch) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "arrays.h"
-#include "buffers.h"
+#include "device/buffers.h"
 
 enum { QUICK_ELEMENTS = 1024 };
 

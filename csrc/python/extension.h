@@ -16,7 +16,7 @@
 #include <numpy/arrayobject.h>
 #include <numpy/ufuncobject.h>
 
-#include "../core.h"
+#include "../core/core.h"
 
 /* errors.c: raise the exception for a status; `name` is the instruction set asked for, or NULL. Takes the GIL. */
 void smm_raise(smm_status status, const char *name);

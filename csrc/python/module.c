@@ -1,7 +1,7 @@
 /* module.c: the extension module smallmm._core: the gufuncs of gufuncs.c and a few functions around them. The Python
  * package checks arguments and words messages. */
 #define SMM_IMPORTS_NUMPY
-#include "buffers.h"
+#include "device/buffers.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #endif
 
-#include "../core.h"
+#include "../core/core.h"
 
 static PyObject *isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     return PyUnicode_FromString(smm_isa());

@@ -2,7 +2,7 @@
  * the rest. */
 #include "extension.h"
 
-#include "../core.h"
+#include "../core/core.h"
 
 static PyObject *numa_nodes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     const smm_nodes *x = smm_numa();

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buffers.h"
+#include "device/buffers.h"
 
 #include <structmember.h>
 

@@ -431,7 +431,7 @@ static PyObject *functions(void) {
         int arguments;
     } rows[SMM_FUNCTIONS] = {
 #define SMM_FUNCTION(NAME, name, arguments, ...) {#name, arguments},
-#include "../functions.def"
+#include "../defs/functions.def"
 #undef SMM_FUNCTION
     };
     for (int i = 0; i < SMM_FUNCTIONS && all; i++) {

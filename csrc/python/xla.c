@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "arrays.h"
-#include "buffers.h"
+#include "device/buffers.h"
 
 typedef struct xla_extension {
     size_t size;

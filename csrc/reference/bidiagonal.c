@@ -1,6 +1,6 @@
 /* bidiagonal.c: singular values and right singular vectors of a real upper bidiagonal B = W diag(s) V^T by implicit QR
  * (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965; Demmel and Kahan, SIAM J. Sci. Stat. Comput. 11, 1990; LAPACK's
- * bdsqr), as csrc/kernels/bidiagonal_sweeps.h explains. */
+ * bdsqr), as csrc/kernels/spectra/bidiagonal_sweeps.h explains. */
 #include "reference.h"
 
 /* As in csrc/kernels/bidiagonal_sweeps.h. */

@@ -6,7 +6,7 @@
  * has a text of its own. */
 #include "reference.h"
 
-/* As in csrc/kernels/eig_hessenberg.h, eig_sweeps.h and eig_lanes.h. */
+/* As in csrc/kernels/spectra/eig_hessenberg.h, eig_sweeps.h and eig_lanes.h. */
 enum { PASSES = 20, STEPS = 64, SWEEPS = 30, LEAST_ROWS = 10, EXCEPTIONAL = 10 };
 typedef struct limits {
     double balance, unit, divisor, component;

@@ -1,6 +1,6 @@
 /* expm.c: exponentials of general matrices, real and complex, as ../exponential.h has them. Real matrices are numbers
  * without imaginary parts, which have an arithmetic of their own. */
-#include "../exponential.h"
+#include "../math/exponential.h"
 #include "reference.h"
 
 /* Forget that a number is a sum: GCC 12 takes -fma(x, y, z) for fma(-x, y, -z), whose zeros have another sign. */

@@ -1,7 +1,7 @@
 /* inv.c: the inverse, by Gauss-Jordan elimination in place with partial pivoting (Higham, Accuracy and Stability of
  * Numerical Algorithms, section 14.4), from order 4 on of the transpose (inverse.h). Those of complex matrices are by
  * LU. */
-#include "../inverse.h"
+#include "../math/inverse.h"
 #include "reference.h"
 
 typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];

@@ -1,6 +1,6 @@
 /* ldl.c: L D L^T of symmetric matrices and L D L^H of Hermitian ones with the pivoting of Bunch and Kaufman (1977), and
  * solves by them. */
-#include "../ldl_pivots.h"
+#include "../math/ldl_pivots.h"
 #include "reference.h"
 
 /* x y - z */

@@ -1,13 +1,13 @@
 /* number.h: the arithmetic of the reference: numbers, real or complex, whose parts are doubles that are rounded in the
- * call's dtype t, and operands' elements. The verbs are those of kernels/numbers.h and kernels/reals.h; real numbers
- * have no imaginary part. */
+ * call's dtype t, and operands' elements. The verbs are those of kernels/lane/numbers.h and kernels/lane/reals.h; real
+ * numbers have no imaginary part. */
 #ifndef SMM_NUMBER_H
 #define SMM_NUMBER_H
 
 #include <float.h>
 #include <math.h>
 
-#include "../core.h"
+#include "../core/core.h"
 
 /* GCC 12 vectorizes (double)(float)x of both parts to x: no rounding is left. */
 #if defined(__GNUC__) && !defined(__clang__)

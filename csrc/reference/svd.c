@@ -1,7 +1,7 @@
 /* svd.c: singular values and singular vectors: of few rows or columns by one-sided Jacobi rotations of a triangular
  * factor (Hestenes, J. SIAM 6, 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), as
- * csrc/kernels/svd_lanes.h explains, of others by Householder reflectors that leave a bidiagonal B, which is real
- * (LAPACK's gebrd, orgbr and ungbr), and bidiagonal.c. */
+ * csrc/kernels/spectra/svd_lanes.h explains, of others by Householder reflectors that leave a bidiagonal B, which is
+ * real (LAPACK's gebrd, orgbr and ungbr), and bidiagonal.c. */
 #include "reference.h"
 
 /* As in csrc/kernels/svd_sweeps.h. */

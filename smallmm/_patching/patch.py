@@ -1,4 +1,4 @@
-"""NumPy and PyTorch made fast on stacks: loops and kernels of smallmm (csrc/python/patch.c, patch_torch.c),
+"""NumPy and PyTorch made fast on stacks: loops and kernels of smallmm (csrc/python/patch/patch.c, patch_torch.c),
 put into them or taken out."""
 
 import os

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../csrc/core.h"
+#include "../../csrc/core/core.h"
 
 enum { NODES_LISTED = 4 };
 

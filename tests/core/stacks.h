@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../csrc/core.h"
+#include "../../csrc/core/core.h"
 #include "harness.h"
 
 /* --- Stacks between guard pages --------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * that sanitizers see every access beyond. "quick" as first argument is for emulators and sanitizers. */
 #include <string.h>
 
-#include "../../csrc/core.h"
+#include "../../csrc/core/core.h"
 #include "harness.h"
 
 enum { MOST_BYTES = 16 };

@@ -2,7 +2,7 @@
  * is for emulators and sanitizers. */
 #include <string.h>
 
-#include "../../csrc/core.h"
+#include "../../csrc/core/core.h"
 #include "harness.h"
 
 enum { MOST_CALLS = 60 };

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../../csrc/core.h"
+#include "../../csrc/core/core.h"
 #include "harness.h"
 
 enum { CODES = 1 << 16 };

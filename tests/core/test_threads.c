@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../csrc/core.h"
+#include "../../csrc/core/core.h"
 #include "harness.h"
 #include "machines.h"
 

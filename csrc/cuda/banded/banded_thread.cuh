@@ -2,7 +2,7 @@
  * order: where banded_tiles.cuh has no registers for what a step changes, or the number of diagonals below the main one
  * is each matrix's own.
  *
- * The text is that of kernels/banded_lanes.h, with a thread for a lane.
+ * The text is that of kernels/banded/banded_lanes.h, with a thread for a lane.
  *
  * Grid: as many blocks as fit the device and its memory, of THREADS threads; a thread to a system.
  * Shared memory: none.

@@ -1,7 +1,7 @@
 /* number.cuh: complex numbers, whose parts are of type T, and the verbs over them.
  *
- * The order of operations is that of kernels/numbers.h, whose bits these verbs give: each part of a product adds the
- * term of the first factor's real part, then that of its imaginary part. Quotients need lanes.cuh. */
+ * The order of operations is that of kernels/lane/numbers.h, whose bits these verbs give: each part of a product adds
+ * the term of the first factor's real part, then that of its imaginary part. Quotients need lanes.cuh. */
 
 struct alignas(2 * sizeof(T)) Number {
     T re, im;

@@ -1,5 +1,5 @@
 /* stored.cuh: types that are only stored, numbers of 16 bits as they lie in memory. They are converted where they are
- * read, which is exact, and rounded once where they are written, to nearest, ties to even, as csrc/half.h does. */
+ * read, which is exact, and rounded once where they are written, to nearest, ties to even, as csrc/math/half.h does. */
 struct f16 {
     unsigned short bits;
     __device__ operator float() const { return of_f16(bits); }

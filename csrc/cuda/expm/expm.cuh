@@ -1,6 +1,6 @@
-/* expm.cuh: e^A as ../../exponential.h and kernels/expm_lanes.h have it. LANES threads work on a matrix, each on some
- * of the columns, so that what multiplies a matrix from the left is read by all, and nothing else is. Products may take
- * the place of their right factor.
+/* expm.cuh: e^A as ../../exponential.h and kernels/expm/expm_lanes.h have it. LANES threads work on a matrix, each on
+ * some of the columns, so that what multiplies a matrix from the left is read by all, and nothing else is. Products may
+ * take the place of their right factor.
  *
  * Whoever includes it has Elements (element.cuh) and wait() (householder.cuh). */
 #include "exponential.h"

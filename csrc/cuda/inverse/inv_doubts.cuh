@@ -1,6 +1,6 @@
 /* inv_doubts.cuh: whether a matrix is singular, where its inverse leaves that in doubt; as settle.c. For warps with
  * several matrices. Whoever includes this has defined N. */
-#include "../inverse.h"
+#include "../math/inverse.h"
 
 /* Whether A itself is eliminated, or its transpose. How what is eliminated, and what becomes of it, lies in memory. */
 constexpr bool DIRECT = N <= SMM_INV_DIRECT;

@@ -1,5 +1,5 @@
 /* plan.c: which of the kernels of the inverse can run a problem, and in what grid. */
-#include "../../inverse.h"
+#include "../../math/inverse.h"
 #include "../plan.h"
 
 /* MATRIX of inv_lanes.cuh and inv_rows.cuh, in elements. */

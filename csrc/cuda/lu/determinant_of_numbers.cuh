@@ -1,5 +1,5 @@
 /* determinant_of_numbers.cuh: the determinant of a complex matrix, or its phase and logarithm, from the diagonal of U;
- * the bits of kernels/lu_numbers.h, except that the logarithm is CUDA's. */
+ * the bits of kernels/lu/lu_numbers.h, except that the logarithm is CUDA's. */
 
 __device__ inline int exponent_of(Number x) {
     const T re = fabs(x.re), im = fabs(x.im), size = re > im || isnan(im) ? re : im;

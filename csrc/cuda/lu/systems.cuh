@@ -1,5 +1,5 @@
 /* systems.cuh: factors of complex matrices and solutions of their systems, in shared memory, with the order of
- * operations of kernels/lu_numbers.h, kernels/cholesky_numbers.h and kernels/triangular_numbers.h:
+ * operations of kernels/lu/lu_numbers.h, kernels/cholesky/cholesky_numbers.h and kernels/cholesky/triangular_numbers.h:
  *
  * LU with partial pivoting by |re| + |im| (LU), X of A X = B (SOLVE, or LU_SOLVE from what LU gave), the inverse as
  * that of B = I (INV), and determinants (DET, SLOGDET); L of Hermitian A = L L^H, from A's lower triangle (CHOLESKY),

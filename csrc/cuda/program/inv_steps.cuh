@@ -1,5 +1,5 @@
 /* inv_steps.cuh: the inverse of real matrices, as steps.cuh says. */
-#include "../inverse.h"
+#include "../math/inverse.h"
 
 /* Gauss-Jordan elimination in place, from order 4 on of the transpose (inverse.h); scratch also has the pivots. A zero
  * pivot is taken to be as small as rounding errors are. Where the result may be that of a singular matrix, LU says. */

@@ -1,5 +1,5 @@
 /* map_numbers.cuh: the element-wise functions of complex numbers, map_<name> for each row of functions_complex.def, as
- * kernels/map_numbers.h has them; and what products need. */
+ * kernels/map/map_numbers.h has them; and what products need. */
 #include "function.cuh"
 
 inline Number num_mul(Number x, Number y) { return product(x, y); }

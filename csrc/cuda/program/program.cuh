@@ -20,7 +20,7 @@ constexpr int INNER = LANES == 1 ? 0x7fff : 4;  /* of loops within a row */
 /* By which a step knows what it is. */
 #define SMM_OPERATION(OP, ...) SMM_OP_##OP,
 enum Operation {
-#include "../ops.def"
+#include "../defs/ops.def"
 };
 #undef SMM_OPERATION
 

@@ -88,8 +88,8 @@ __device__ inline Extension smallest_extension(T sigma, T alpha, T gamma) {
     return of_unit_length(product(root(squared), sigma), quotient_of(y, lost), -quotient_of(z, ratio));
 }
 
-/* Where no estimate need be made: csrc/kernels/lstsq_lanes.h says why. size(i, j): of the elements of R. r, y: room for
- * P elements each. */
+/* Where no estimate need be made: csrc/kernels/qr/lstsq_lanes.h says why. size(i, j): of the elements of R. r, y: room
+ * for P elements each. */
 template <int P, class Size> __device__ inline bool has_full_rank(Size size, T rtol, T *r, T *y) {
     const T first = size(0, 0), allowed = rtol <= 64 * ROUNDOFF ? 64 * ROUNDOFF : rtol;
     T squares = 0;

@@ -1,6 +1,6 @@
 /* bidiagonal.cuh: singular values of an upper bidiagonal B in shared memory, and the rotations of what becomes its
- * right singular vectors, as csrc/kernels/bidiagonal_sweeps.h explains. The first lane of a matrix finds the rotations
- * of a sweep, all do them. */
+ * right singular vectors, as csrc/kernels/spectra/bidiagonal_sweeps.h explains. The first lane of a matrix finds the
+ * rotations of a sweep, all do them. */
 
 /* As in csrc/kernels/bidiagonal_sweeps.h. */
 constexpr int BIDIAGONAL_SWEEPS = 30;

@@ -1,5 +1,5 @@
-/* double_shift.cuh: what eig.cuh lacks, of real matrices, as kernels/eig_sweeps.h has it: the double shift (Francis;
- * LAPACK's lahqr), and blocks of two eigenvalues (lanv2). */
+/* double_shift.cuh: what eig.cuh lacks, of real matrices, as kernels/spectra/eig_sweeps.h has it: the double shift
+ * (Francis; LAPACK's lahqr), and blocks of two eigenvalues (lanv2). */
 
 /* Two shifts at once, the eigenvalues of the last 2 x 2 of the window, or twice the real one that is nearer to its last
  * element. */

@@ -1,7 +1,8 @@
 /* eig.cuh: eigenvalues and eigenvectors of general matrices, in the order of operations of
- * kernels/eig_hessenberg.h and kernels/eig_lanes.h: balancing, Hessenberg form by Householder reflectors, QR, back
- * substitution (LAPACK's gebal, gehrd, unghr, lahqr and trevc). LANES threads work on a matrix, which take its columns
- * and rows by turns; each finds eigenvectors of its own. Whoever includes it has N, MATRICES and THREADS. */
+ * kernels/spectra/eig_hessenberg.h and kernels/spectra/eig_lanes.h: balancing, Hessenberg form by Householder
+ * reflectors, QR, back substitution (LAPACK's gebal, gehrd, unghr, lahqr and trevc). LANES threads work on a matrix,
+ * which take its columns and rows by turns; each finds eigenvectors of its own. Whoever includes it has N, MATRICES and
+ * THREADS. */
 #include "reflectors.cuh"
 
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIG;
@@ -9,7 +10,7 @@ constexpr int PITCH = N | 1;           /* lanes have rows, or columns: either wa
 constexpr int WIDTH = COMPLEX ? 1 : 2; /* shifts of a sweep */
 constexpr int BULGE = WIDTH + 1;
 
-/* As in csrc/kernels/eig_hessenberg.h and eig_lanes.h. */
+/* As in csrc/kernels/spectra/eig_hessenberg.h and eig_lanes.h. */
 constexpr int BALANCE_PASSES = 20, BALANCE_STEPS = 64, EIG_SWEEPS = 30, EIG_LEAST_ROWS = 10, EXCEPTIONAL = 10;
 constexpr T MOST_BALANCE = static_cast<T>(DOUBLE ? 0x1p300 : 0x1p30);
 constexpr T LEAST_BALANCE = static_cast<T>(DOUBLE ? 0x1p-300 : 0x1p-30);

@@ -1,5 +1,6 @@
 /* jacobi.cuh: one-sided Jacobi rotations of the rows of a triangular factor in shared memory, or of few rows in a
- * thread's registers, as csrc/kernels/svd_sweeps.h explains: the order of a sweep's rotations, and the angle of each.
+ * thread's registers, as csrc/kernels/spectra/svd_sweeps.h explains: the order of a sweep's rotations, and the angle of
+ * each.
  */
 
 /* As in csrc/kernels/svd_sweeps.h. */

@@ -1,5 +1,5 @@
-/* single_shift.cuh: what eig.cuh lacks, of complex matrices, as kernels/eig_sweeps_numbers.h has it: the single shift
- * (LAPACK's lahqr). */
+/* single_shift.cuh: what eig.cuh lacks, of complex matrices, as kernels/spectra/eig_sweeps_numbers.h has it: the single
+ * shift (LAPACK's lahqr). */
 
 /* The root whose real part is not negative. */
 __device__ inline Number root_of(Number z) {

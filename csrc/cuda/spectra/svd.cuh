@@ -1,9 +1,9 @@
 /* svd.cuh: A = U diag(s) V^H, or s only: of few rows or columns by one-sided Jacobi rotations of a triangular
  * factor (Hestenes, J. SIAM 6, 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), of others by Householder
  * bidiagonalisation, which leaves a real B, and implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965), in
- * shared memory, or of few rows in a thread's registers, as csrc/kernels/svd_lanes.h and svd_bidiagonal.h explain, and
- * of complex matrices svd_numbers.h. By all lanes of a matrix: of Jacobi's method each rotates a pair of rows at a
- * time, and the pairs of a round have no row in common; of the rest they take columns and rows by turns.
+ * shared memory, or of few rows in a thread's registers, as csrc/kernels/spectra/svd_lanes.h and svd_bidiagonal.h
+ * explain, and of complex matrices svd_numbers.h. By all lanes of a matrix: of Jacobi's method each rotates a pair of
+ * rows at a time, and the pairs of a round have no row in common; of the rest they take columns and rows by turns.
  *
  * Whoever includes it has SMM_M and SMM_N, the sizes, VECTORS, and FULL: U and V are square; operands are Places
  * (place.cuh). */

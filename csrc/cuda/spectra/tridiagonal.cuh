@@ -1,6 +1,6 @@
 /* tridiagonal.cuh: eigenvalues of a symmetric tridiagonal T in shared memory, or of few rows in a thread's registers,
- * and the rotations of what becomes its eigenvectors, as csrc/kernels/eigh_sweeps.h explains. The first lane of a
- * matrix finds the rotations of a sweep, all do them. */
+ * and the rotations of what becomes its eigenvectors, as csrc/kernels/spectra/eigh_sweeps.h explains. The first lane of
+ * a matrix finds the rotations of a sweep, all do them. */
 
 /* As in csrc/kernels/eigh_sweeps.h. */
 constexpr int TRIDIAGONAL_SWEEPS = 30;
