@@ -21,7 +21,7 @@ import smallmm
 from smallmm._programs import cuda_kernel, cuda_launch
 from smallmm._programs.compose import namespace_of
 from smallmm._programs.fused import Fused
-from smallmm._programs.interpreter import run_unfused
+from smallmm._programs.interpreter import interpret
 
 from ..host.programs import CASES
 from .suite import Timer, copy_speed
@@ -34,7 +34,7 @@ def separate(function: Fused, arrays: tuple[Any, ...]) -> Any:
     """The steps one after the other on whole stacks."""
     operands = function._operands(arrays)
     plan = function._plan(operands, {})
-    return run_unfused(plan.record, plan.results, operands, plan.steps, namespace_of(arrays[0]))
+    return interpret(plan.record, plan.results, operands, plan.steps, namespace_of(arrays[0]))
 
 
 def kalman_of_torch(torch: Any, x: Any, p: Any, z: Any, f: Any, h: Any, q: Any, r: Any) -> Any:

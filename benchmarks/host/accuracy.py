@@ -4,8 +4,8 @@ the same precision (SciPy's, one matrix at a time) and BLAS's product.
     python -m benchmarks.host.accuracy
 
 Rows go to results/host/accuracy-<machine>-errors.json: errors in units of the roundoff u, as
-tests/accuracy.py measures them and smallmm/_tools/bounds.py bounds them; LAPACK's is null where its
-results are not finite. The operands are those of tests/matrices.py.
+tests/support/accuracy.py measures them and smallmm/_tools/bounds.py bounds them; LAPACK's is null where its
+results are not finite. The operands are those of tests/support/matrices.py.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import numpy as np
 
 import smallmm
 from smallmm._programs.fused import Fused
-from smallmm._programs.interpreter import run_unfused
+from smallmm._programs.interpreter import interpret
 from smallmm._tools.timing import measure
 
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def separate(function: Fused, arrays: tuple[np.ndarray, ...]) -> Any:
     """The steps of a fused function, one after the other on whole stacks."""
     operands = function._operands(arrays)
     plan = function._plan(operands, {})
-    results, _ = run_unfused(plan.record, plan.results, operands, plan.steps, np)
+    results, _ = interpret(plan.record, plan.results, operands, plan.steps, np)
     return results
 
 

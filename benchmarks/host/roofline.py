@@ -44,7 +44,13 @@ class Bound:
 def _library(dtype: str, isa: str) -> ctypes.CDLL:
     real, vector = {"f32": "float", "f64": "double"}[dtype], VECTOR_BYTES.get(isa, 16)
     csrc = records.ROOT / "csrc"
-    flags = [f"-DREAL={real}", f"-DVECTOR={vector}", f"-I{csrc / 'core'}", "-ffp-contract=fast", *FLAGS.get(isa, [])]
+    flags = [
+        f"-DREAL={real}",
+        f"-DVECTOR={vector}",
+        f"-I{csrc / 'core'}",
+        "-ffp-contract=fast",
+        *FLAGS.get(isa, []),
+    ]
     sources = [HERE / "roofline.c", csrc / "threads" / "threads.c"]
     library = compile_c(f"roofline-{dtype}-{isa}", sources, flags)
     library.fma_flops.restype = ctypes.c_ssize_t

@@ -80,7 +80,7 @@ unsigned smm_pairs_of(smm_op op, smm_dtype a, smm_dtype b) {
     return 1u << (smm_is_complex(a) ? 0 : smm_roles_of[op].b) | 1u << smm_roles_of[op].result;
 }
 
-bool smm_see_parts(smm_call *call, smm_outer *outer, unsigned pairs) {
+bool smm_as_interleaved_real(smm_call *call, smm_outer *outer, unsigned pairs) {
     const bool by_rows = pairs & 1; /* A is complex */
     const intptr_t part = smm_size(call->dtype);
     intptr_t one = 1, *const sizes[SMM_SIZES] = {&one, &call->m, &call->n, &call->k};

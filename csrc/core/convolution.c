@@ -1,12 +1,12 @@
 /* convolution.c: filters times columns of the im2col matrix. The matrix is implicit: a thread gathers a tile of it, all
- * terms of some outputs or a chunk of them, in its room, as the operand B of a product that a kernel of MATMUL
+ * terms of some outputs or a chunk of them, in its workspace, as the operand B of a product that a kernel of MATMUL
  * computes.
  *
  * Outputs are numbered through images, rows and columns, whichever order reads x best. A tile is a stretch of them; it
  * falls into pieces, each within one row of an image, or at one place of several images. */
 #include <string.h>
 
-#include "room.h"
+#include "workspace.h"
 
 /* Bytes of a tile of the im2col matrix, which stays in L2 beside the filters, and its most columns. A tile has whole
  * steps of WIDTH vectors, which kernels keep in registers. */
@@ -22,12 +22,12 @@ typedef struct piece {
     char *y;
 } piece;
 
-/* Where a thread's room holds them: pieces, and numbers that are only stored on their way. */
-typedef struct program_room {
+/* Where a thread's workspace holds them: pieces, and numbers that are only stored on their way. */
+typedef struct program_workspace {
     piece pieces[MOST_COLUMNS];
-    alignas(SMM_LINE) char stored[SMM_PROGRAM_ROOM - MOST_COLUMNS * sizeof(piece) - SMM_LINE];
-} program_room;
-_Static_assert(sizeof(program_room) <= SMM_PROGRAM_ROOM, "pieces fit");
+    alignas(SMM_LINE) char stored[SMM_PROGRAM_WORKSPACE - MOST_COLUMNS * sizeof(piece) - SMM_LINE];
+} program_workspace;
+_Static_assert(sizeof(program_workspace) <= SMM_PROGRAM_WORKSPACE, "pieces fit");
 _Static_assert((intptr_t)WIDTH * 64 * SMM_DEEP <= SMM_CONVERTED, "the narrowest tile fits");
 
 typedef struct job {
@@ -44,7 +44,7 @@ typedef struct job {
     intptr_t units;
     int threads;
     double flops, bytes;
-    smm_watch watch;
+    smm_cancel_token watch;
 } job;
 
 /* --- Plan ------------------------------------------------------------------------------------------- */
@@ -109,9 +109,9 @@ static smm_status plan(const smm_convolution *c, job *x) {
 /* What a thread keeps from one unit to the next. */
 typedef struct worker {
     job *job;
-    smm_room *room;
-    program_room *own;
-    intptr_t gathered; /* the tile whose columns lie in the room, unless they are gathered by chunks; -1: none */
+    smm_workspace *workspace;
+    program_workspace *own;
+    intptr_t gathered; /* the tile whose columns lie in the workspace, unless they are gathered by chunks; -1: none */
     const char *x, *w; /* of the run */
     char *y;
     intptr_t columns;
@@ -249,8 +249,9 @@ static void gather_piece(worker *t, const piece *p, intptr_t tap, intptr_t first
         for (intptr_t i = first, some; i < last; i += some) {
             some = least(last - i, most);
             const smm_operand part = {(void *)(uintptr_t)(from + i * channel), 0, channel, step};
-            x->kernels->pack(t->room->c, &part, some, count, 1, false);
-            for (intptr_t j = 0; j < some; j++, to += row) copy_bytes(to, t->room->c + j * count * size, count * size);
+            x->kernels->pack(t->workspace->c, &part, some, count, 1, false);
+            for (intptr_t j = 0; j < some; j++, to += row)
+                copy_bytes(to, t->workspace->c + j * count * size, count * size);
         }
         return;
     }
@@ -304,9 +305,9 @@ static void scatter(worker *t, intptr_t first, intptr_t filters, char *sums) {
                 for (intptr_t j = 0; j < p->count; j += most) {
                     const intptr_t some = least(most, p->count - j), wide = least(few, filters - f);
                     const smm_operand part = {from + f * row + j * size, 0, size, row};
-                    x->kernels->pack(t->room->c, &part, some, wide, 1, false);
+                    x->kernels->pack(t->workspace->c, &part, some, wide, 1, false);
                     for (intptr_t l = 0; l < some; l++)
-                        copy_bytes(y + f * size + (j + l) * step, t->room->c + l * wide * size, wide * size);
+                        copy_bytes(y + f * size + (j + l) * step, t->workspace->c + l * wide * size, wide * size);
                 }
             continue;
         }
@@ -341,7 +342,7 @@ static smm_status multiply(worker *t, intptr_t first, intptr_t filters, intptr_t
                      .n = t->columns,
                      .k = terms,
                      .matmul = {.a = {(void *)(uintptr_t)a, 0, x->c.w_stride.filter, x->c.w_stride.term},
-                                .b = {t->room->converted, 0, t->columns * x->size, x->size},
+                                .b = {t->workspace->converted, 0, t->columns * x->size, x->size},
                                 .c = c}};
     const smm_call *kept = &t->plan.call;
     if (t->c_row != c.row || kept->m != filters || kept->n != t->columns || kept->k != terms) {
@@ -353,25 +354,25 @@ static smm_status multiply(worker *t, intptr_t first, intptr_t filters, intptr_t
         t->plan.call.matmul.a.data = call.matmul.a.data;
         t->plan.call.matmul.c.data = c.data;
     }
-    smm_run_here(&t->plan, &t->plan.call, &t->job->watch);
+    smm_run_serial(&t->plan, &t->plan.call, &t->job->watch);
     return SMM_OK;
 }
 
-/* All sums of some filters with the tile, to `c`; by chunks at the front of the room for sums. */
+/* All sums of some filters with the tile, to `c`; by chunks at the front of the workspace for sums. */
 static smm_status sum(worker *t, intptr_t first, intptr_t filters, smm_operand c) {
     const job *x = t->job;
     if (!x->deep) return multiply(t, first, filters, 0, x->depth, c);
     const intptr_t bytes = filters * t->columns * x->size;
-    char *end = t->room->sums;
+    char *end = t->workspace->sums;
     for (intptr_t term = 0; term < x->depth; term += SMM_CHUNK) {
         const intptr_t terms = least(SMM_CHUNK, x->depth - term);
-        gather(t, term, terms, t->room->converted);
+        gather(t, term, terms, t->workspace->converted);
         const smm_operand chunk = {end, 0, t->columns * x->size, x->size};
         const smm_status status = multiply(t, first, filters, term, terms, chunk);
         if (status) return status;
-        end = smm_take_up(x->kernels, end, end, term / SMM_CHUNK, filters * t->columns, bytes);
+        end = smm_tree_push(x->kernels, end, end, term / SMM_CHUNK, filters * t->columns, bytes);
     }
-    smm_add_up(x->kernels, t->room->sums, end, filters * t->columns, bytes);
+    smm_tree_sum(x->kernels, t->workspace->sums, end, filters * t->columns, bytes);
     return SMM_OK;
 }
 
@@ -381,31 +382,32 @@ static smm_status run_unit(worker *t, intptr_t unit) {
     const intptr_t filters = least(x->filters, x->c.filters - first);
     if (t->gathered != tile) {
         find_pieces(t, tile / x->tiles, tile % x->tiles);
-        if (!x->deep) gather(t, 0, x->depth, t->room->converted);
+        if (!x->deep) gather(t, 0, x->depth, t->workspace->converted);
         t->gathered = tile;
     }
     const bool direct = !x->deep && is_direct(t);
-    const smm_operand staged = {t->room->sums, 0, t->columns * x->size, x->size};
+    const smm_operand staged = {t->workspace->sums, 0, t->columns * x->size, x->size};
     const smm_operand in_place = {t->own->pieces[0].y + first * x->c.y_stride.channel, 0, x->c.y_stride.channel,
                                   x->size};
     const smm_status status = sum(t, first, filters, direct ? in_place : staged);
-    if (!direct && !status) scatter(t, first, filters, t->room->sums);
+    if (!direct && !status) scatter(t, first, filters, t->workspace->sums);
     return status;
 }
 
 static bool run_units(void *context, intptr_t first, intptr_t last) {
     job *const shared = context;
-    smm_room *const room = smm_room_of_thread(SMM_KERNEL_ROOM);
-    if (!room) {
-        smm_end(&shared->watch, SMM_ERR_MEMORY);
+    smm_workspace *const workspace = smm_workspace_of_thread(SMM_KERNEL_WORKSPACE);
+    if (!workspace) {
+        smm_stop(&shared->watch, SMM_ERR_MEMORY);
         return false;
     }
-    worker t = {.job = shared, .room = room, .own = (program_room *)(void *)room->program, .gathered = -1};
+    worker t = {
+        .job = shared, .workspace = workspace, .own = (program_workspace *)(void *)workspace->program, .gathered = -1};
     for (intptr_t unit = first; unit < last; unit++) {
-        if (!smm_goes_on(&shared->watch)) return false;
+        if (!smm_should_continue(&shared->watch)) return false;
         const smm_status status = run_unit(&t, unit);
         if (status) {
-            smm_end(&shared->watch, status);
+            smm_stop(&shared->watch, status);
             return false;
         }
     }

@@ -122,7 +122,7 @@ int smm_longest_dimension(const smm_outer *x);
 unsigned smm_pairs_of(smm_op op, smm_dtype a, smm_dtype b);
 /* Make it one: complex operands are seen as real matrices of twice the rows or columns; or, where parts and neighbours
  * are not evenly spaced, as twice as many matrices. False: there are too many dimensions. */
-bool smm_see_parts(smm_call *call, smm_outer *outer, unsigned pairs);
+bool smm_as_interleaved_real(smm_call *call, smm_outer *outer, unsigned pairs);
 
 /* call.c: whether an output shares memory with another operand. In place means that each matrix of the RESULT occupies
  * the memory of one of A or B. */
@@ -138,19 +138,19 @@ smm_call smm_chunks_of(const smm_call *call, intptr_t q);
 /* Matrix x of all runs of a call, as a call of its own. */
 smm_call smm_matrix_of(const smm_call *call, intptr_t x);
 
-/* settle.c: replace the doubts in info of matrices first .. last-1 by the info of LU; inverses of singular matrices
+/* singular.c: replace the doubts in info of matrices first .. last-1 by the info of LU; inverses of singular matrices
  * become NaN. `run` is smm_run, which calls this. The call has no outer dimensions. */
-void smm_settle(const smm_call *call, intptr_t first, intptr_t last, smm_status (*run)(const smm_call *));
+void smm_confirm_singular(const smm_call *call, intptr_t first, intptr_t last, smm_status (*run)(const smm_call *));
 
-/* room.c: what the threads of a job share: its status, and when its caller was last asked whether to go on (0: not
+/* workspace.c: what the threads of a job share: its status, and when its caller was last asked whether to go on (0: not
  * yet). Each thread asks between pieces of its work. */
-typedef struct smm_watch {
+typedef struct smm_cancel_token {
     smm_status status;
     pthread_t caller;
     int64_t asked;
-} smm_watch;
-bool smm_goes_on(smm_watch *x);
-void smm_end(smm_watch *x, smm_status why);
+} smm_cancel_token;
+bool smm_should_continue(smm_cancel_token *x);
+void smm_stop(smm_cancel_token *x, smm_status why);
 
 /* run.c: smm_run, of SOLVE, INV, DET, SLOGDET, EIGH, EIGVALSH, EIG, EIGVALS, SVD, SVD_FULL or SVDVALS of
  * float32 or float64 or complex numbers of these. *not_finite becomes true if for some matrix the first row of the
@@ -158,9 +158,9 @@ void smm_end(smm_watch *x, smm_status why);
  * that is read reaches that row unless it gives info. */
 smm_status smm_run_and_tell(const smm_call *call, bool *not_finite);
 
-/* run.c: all of a planned call in this thread, which has its room. The call is the plan's, but for addresses and the
- * size of the batch. */
-void smm_run_here(const smm_plan *plan, const smm_call *call, smm_watch *watch);
+/* run.c: all of a planned call in this thread, which has its workspace. The call is the plan's, but for addresses and
+ * the size of the batch. */
+void smm_run_serial(const smm_plan *plan, const smm_call *call, smm_cancel_token *watch);
 
 /* plan.c: the number of threads that pays for so much work. */
 int smm_threads_for(double flops, double bytes, int threads);
@@ -214,9 +214,9 @@ static inline intptr_t smm_partial_sums(intptr_t chunks) {
 /* run.c: sums of the chunks of a deep product, in the order of reference/matmul.c. Of a stack of partial sums that ends
  * at `end`, so many elements each, chunk `number`, which lies at or above the end, becomes a part: equal sums are
  * added. The new end. Once all are taken up, what is left is added to the first, at `sums`. */
-char *smm_take_up(const smm_kernels *kernels, char *end, char *chunk, intptr_t number, intptr_t elements,
-                  intptr_t bytes);
-void smm_add_up(const smm_kernels *kernels, char *sums, char *end, intptr_t elements, intptr_t bytes);
+char *smm_tree_push(const smm_kernels *kernels, char *end, char *chunk, intptr_t number, intptr_t elements,
+                    intptr_t bytes);
+void smm_tree_sum(const smm_kernels *kernels, char *sums, char *end, intptr_t elements, intptr_t bytes);
 
 /* The number of pieces of that length in a whole, rounded up. */
 static inline intptr_t smm_pieces(intptr_t whole, intptr_t length) { return (whole + length - 1) / length; }

@@ -10,18 +10,18 @@ enum { SMM_LINE = 64 };
 
 /* Cache lines of earlier results, still to be streamed around the caches; and the address of an A to prefetch, if it
  * does not follow the A's of the call as in a dense stack. */
-typedef struct smm_behind {
+typedef struct smm_prefetch {
     const char *from;
     char *to;
     intptr_t lines;
     const void *next_a;
-} smm_behind;
+} smm_prefetch;
 
 /* A kernel runs matrices first .. last-1 of a call, and ignores a product's alpha and beta. It allocates nothing and
  * cannot fail. cold is NULL if the operands are in a cache. Otherwise they come from memory and prefetching pays; the
  * kernel may also stream the lines in `cold` in between, to keep memory busy. The caller streams the rest. Threads may
- * have small stacks: a kernel uses up to 24 KB of it. Anything larger lies in its thread's room. */
-typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold);
+ * have small stacks: a kernel uses up to 24 KB of it. Anything larger lies in its thread's workspace. */
+typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold);
 
 /* Operands that must be packed before a kernel can use them; or the kernel cannot run the call. */
 enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
@@ -44,7 +44,8 @@ typedef struct smm_kernel {
     unsigned (*needs)(const smm_call *call); /* SMM_PACK_A | ...: what must be packed for this call */
     double cold;                             /* bytes of a call's operands from which prefetching them pays */
     intptr_t group; /* bytes of matrices that share a buffer, where something is staged; 0: whole vectors of matrices */
-    intptr_t (*room)(const smm_call *call); /* bytes that it takes of its thread's room; NULL: SMM_KERNEL_ROOM */
+    intptr_t (*workspace)(
+        const smm_call *call); /* bytes that it takes of its thread's workspace; NULL: SMM_KERNEL_WORKSPACE */
 } smm_kernel;
 
 /* Numbers evenly spaced in each of three directions, innermost first: their counts, and the distances in bytes. */
@@ -103,26 +104,26 @@ typedef struct smm_kernels {
     } stored[SMM_STORED_TYPES];
 } smm_kernels;
 
-/* room.c: memory of the calling thread for the kernel that it runs: that many bytes, or as many as the kernel's row
- * says, aligned to cache lines. */
-enum { SMM_KERNEL_ROOM = 272 * 1024 };
-void *smm_kernel_room(void);
+/* workspace.c: memory of the calling thread for the kernel that it runs: that many bytes, or as many as the kernel's
+ * row says, aligned to cache lines. */
+enum { SMM_KERNEL_WORKSPACE = 272 * 1024 };
+void *smm_kernel_workspace(void);
 
-/* room.c: whether to go on. Kernels of diagonals, which may work on one vector of matrices for long, ask before
+/* workspace.c: whether to go on. Kernels of diagonals, which may work on one vector of matrices for long, ask before
  * right-hand sides from k on of systems of order n; if not, they return, and what they leave is never looked at. It is
  * always true where little was done since it was asked. */
-bool smm_kernel_goes_on(intptr_t n, intptr_t k);
+bool smm_kernel_should_continue(intptr_t n, intptr_t k);
 
-/* run.c: run a call of a few matrices from within a kernel, in this thread. What it calls uses SMM_KERNEL_ROOM bytes of
- * the room; the caller's own lies behind. */
-void smm_run_within(const smm_call *call);
+/* run.c: run a call of a few matrices from within a kernel, in this thread. What it calls uses SMM_KERNEL_WORKSPACE
+ * bytes of the workspace; the caller's own lies behind. */
+void smm_run_nested(const smm_call *call);
 
 /* info of an operation that has it. */
 static inline const smm_operand *smm_info(const smm_call *call) { return &call->operand[smm_roles_of[call->op].info]; }
 
 /* Kernels of INV set info to these where a matrix may be singular, or where a pivot overflowed (then its inverse is
  * wrong). */
-enum { SMM_DOUBT = -1, SMM_OVERFLOW = -2 };
+enum { SMM_SUSPECT = -1, SMM_OVERFLOW = -2 };
 
 static inline intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }
 

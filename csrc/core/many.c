@@ -21,7 +21,7 @@ typedef struct many {
     share *share;    /* each, */
     intptr_t *start; /* and its first unit of work; that of call `count` is the end */
     smm_tiles *tiles;
-    smm_watch watch;
+    smm_cancel_token watch;
     bool is_large; /* so that it is worth asking where operands lie */
 } many;
 
@@ -54,7 +54,7 @@ static bool run_units(void *context, intptr_t first, intptr_t last) {
     intptr_t look = first ? first : UNITS_OF_A_PIECE;
     for (size_t i = share_at(x, first); i < x->count && x->start[i] < last; i++) {
         if (x->start[i] >= look) {
-            if (!smm_goes_on(&x->watch)) return false;
+            if (!smm_should_continue(&x->watch)) return false;
             look = x->start[i] + UNITS_OF_A_PIECE;
         }
         const intptr_t from = blocks_before(x, i, first), to = blocks_before(x, i, last);
@@ -129,7 +129,7 @@ smm_status smm_run_many(const smm_call *calls, size_t count, smm_status *each) {
     many x = {.watch = {.caller = pthread_self()}};
     smm_status first = SMM_OK, status = add_calls(&x, calls, count, each, &first);
     for (size_t i = 0; i < x.count && !status; i++)
-        if (x.share[i].plan.parts > 1) status = smm_make_room_for_sums(&x.share[i].job);
+        if (x.share[i].plan.parts > 1) status = smm_make_workspace_for_sums(&x.share[i].job);
     if (!status && x.count) {
         const smm_home home = home_of_many(&x);
         smm_parallel_for(x.start[x.count], UNITS_OF_A_CLAIM, threads_of(&x, threads), run_units, &x, &home);

@@ -42,7 +42,7 @@ const smm_roles smm_roles_of[SMM_OPS] = {
 #undef SMM_OPERATION
 };
 
-/* Every operand is given its room in a call. */
+/* Every operand is given its workspace in a call. */
 #define SMM_OPERATION(OP, op, ...) \
     _Static_assert(sizeof(smm_##op##_operands) <= SMM_MOST_OPERANDS * sizeof(smm_operand), #OP);
 #include "../defs/ops.def"

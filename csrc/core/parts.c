@@ -36,24 +36,24 @@ typedef struct levels {
 /* How it is solved, by up to so many threads. */
 typedef struct way {
     const smm_parts_kernels *kernels;
-    smm_watch *watch;
+    smm_cancel_token *watch;
     int threads;
 } way;
 
-static smm_operand line_at(char **room, intptr_t n, intptr_t cols, intptr_t size) {
-    const smm_operand line = {*room, 0, size, n * size};
-    *room += n * cols * size;
+static smm_operand line_at(char **workspace, intptr_t n, intptr_t cols, intptr_t size) {
+    const smm_operand line = {*workspace, 0, size, n * size};
+    *workspace += n * cols * size;
     return line;
 }
 
-static intptr_t room_of(const smm_call *call) {
+static intptr_t workspace_of(const smm_call *call) {
     intptr_t orders[SMM_MOST_LEVELS], bytes = 0;
     for (int i = smm_levels_of(call->n, orders) - 1; i > 0; i--)
         bytes += orders[i] * (3 + call->k) * smm_size(call->dtype);
     return bytes;
 }
 
-static levels levels_of(const smm_call *one, char *room) {
+static levels levels_of(const smm_call *one, char *workspace) {
     const intptr_t size = smm_size(one->dtype);
     const smm_solve_tridiagonal_operands *o = &one->solve_tridiagonal;
     levels s = {.level[0] = {one->dtype, one->n, one->k, 1, o->dl, o->d, o->du, o->b, o->x}};
@@ -63,10 +63,10 @@ static levels levels_of(const smm_call *one, char *room) {
     for (int i = 1; i < s.count; i++) {
         smm_level *const x = &s.level[i];
         *x = (smm_level){.dtype = one->dtype, .n = orders[i], .k = one->k, .apart = SMM_PART * s.level[i - 1].apart};
-        x->dl = line_at(&room, x->n, 1, size);
-        x->d = line_at(&room, x->n, 1, size);
-        x->du = line_at(&room, x->n, 1, size);
-        x->x = x->b = line_at(&room, x->n, x->k, size);
+        x->dl = line_at(&workspace, x->n, 1, size);
+        x->d = line_at(&workspace, x->n, 1, size);
+        x->du = line_at(&workspace, x->n, 1, size);
+        x->x = x->b = line_at(&workspace, x->n, x->k, size);
     }
     return s;
 }
@@ -83,12 +83,12 @@ typedef struct job {
 static bool do_blocks(void *context, intptr_t first, intptr_t last) {
     job *const x = context;
     const intptr_t parts = smm_pieces(x->level->n, SMM_PART);
-    for (intptr_t i = first; i < last && smm_goes_on(x->way->watch); i++) {
+    for (intptr_t i = first; i < last && smm_should_continue(x->way->watch); i++) {
         const int32_t row = x->work(x->level, x->level + 1, i * BLOCK, least(parts, (i + 1) * BLOCK));
         int32_t was = __atomic_load_n(&x->row, __ATOMIC_RELAXED);
         while (row < was && !__atomic_compare_exchange_n(&x->row, &was, row, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     }
-    return smm_goes_on(x->way->watch);
+    return smm_should_continue(x->way->watch);
 }
 
 /* Returns the least row whose pivot is zero. */
@@ -101,15 +101,15 @@ static int32_t do_level(const way *way, smm_level_fn *work, const smm_level *lev
 }
 
 /* False: the job does not go on. */
-static bool solve(const smm_call *one, const way *way, char *room) {
-    const levels s = levels_of(one, room);
+static bool solve(const smm_call *one, const way *way, char *workspace) {
+    const levels s = levels_of(one, workspace);
     int32_t *const info = one->solve_tridiagonal.info.data;
     int32_t row = SMM_NO_ROW;
     for (int i = 0; i + 1 < s.count; i++) row = (int32_t)least(row, do_level(way, way->kernels->reduce, &s.level[i]));
     for (int i = s.count - 1; i >= 0; i--)
         row = (int32_t)least(row, do_level(way, way->kernels->substitute, &s.level[i]));
     const bool bad = row != SMM_NO_ROW;
-    if (!smm_goes_on(way->watch)) return false;
+    if (!smm_should_continue(way->watch)) return false;
     if (bad) smm_spoil(&s.level[0].x, 0, s.level[0].dtype, s.level[0].n, s.level[0].k);
     if (info) *info = bad ? row : 0;
     if (info && bad && one->failed) __atomic_store_n(one->failed, true, __ATOMIC_RELAXED); /* as others, by info */
@@ -125,21 +125,21 @@ typedef struct all {
 
 static bool solve_some(void *context, intptr_t first, intptr_t last) {
     const all *x = context;
-    char *const room = malloc((size_t)room_of(x->call));
-    bool goes_on = room;
-    if (!room) smm_end(x->way.watch, SMM_ERR_MEMORY);
+    char *const workspace = malloc((size_t)workspace_of(x->call));
+    bool goes_on = workspace;
+    if (!workspace) smm_stop(x->way.watch, SMM_ERR_MEMORY);
     for (intptr_t q = first; q < last && goes_on; q++) {
         const smm_call one = smm_matrix_of(x->call, q);
-        goes_on = solve(&one, &x->way, room);
+        goes_on = solve(&one, &x->way, workspace);
     }
-    free(room);
+    free(workspace);
     return goes_on;
 }
 
 smm_status smm_run_in_parts(const smm_call *call, const smm_parts_kernels *kernels) {
     const intptr_t systems = smm_runs(call) * call->batch;
     const int threads = smm_get_num_threads();
-    smm_watch watch = {.caller = pthread_self()};
+    smm_cancel_token watch = {.caller = pthread_self()};
     const bool few = systems < threads;
     all x = {call, {kernels, &watch, few ? threads : 1}};
     smm_parallel_for(systems, 1, few ? 1 : threads, solve_some, &x, NULL);

@@ -172,7 +172,7 @@ static bool is_gram(const smm_call *c) {
 /* Whether kernels prefer C^T = B^T A^T: they want contiguous rows of C and of B. A C of one row or column is contiguous
  * both ways, so the larger operand decides. Never for complex numbers: the terms of the imaginary part would come in
  * another order. */
-static bool by_columns(const smm_call *c, intptr_t size) {
+static bool column_major(const smm_call *c, intptr_t size) {
     const smm_matmul_operands *x = &c->matmul;
     if (smm_is_complex(c->dtype)) return false;
     if (c->n == 1) return x->a.row == size && x->a.col != size;
@@ -239,17 +239,17 @@ enum { DEEP_ROWS = 64, DEEP_COLS = 256 };
  * rows are short: there the kernel prefetches the next matrix, chunk by chunk (up to a third less time; of A y up to
  * shorter ones. AMD Zen 5, not quiet, November 2026). */
 static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
-    const intptr_t room = SMM_SUMS / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
+    const intptr_t workspace = SMM_SUMS / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
     const intptr_t most = plan->staged & SMM_PACK_A ? lines : DEEP_ROWS;
     const intptr_t cols =
-        plan->staged & SMM_PACK_B ? lines : greatest(64, least(DEEP_COLS, room / least(chunks->m, most)) & -64);
+        plan->staged & SMM_PACK_B ? lines : greatest(64, least(DEEP_COLS, workspace / least(chunks->m, most)) & -64);
     const smm_call *c = &plan->call;
     const smm_operand *a = &c->matmul.a;
     const bool dense = a->col == size && a->row == c->k * size && a->batch == c->m * a->row;
     plan->cold &= dense && c->m > 1 && c->batch > 1 && a->row <= (c->n > 1 ? 24 : 12) << 10;
     plan->staged |= SMM_STAGE_C;
     plan->cols = least(c->n, cols);
-    plan->rows = least(c->m, least(most, room / plan->cols));
+    plan->rows = least(c->m, least(most, workspace / plan->cols));
     plan->group = SMM_SUMS / size / (plan->rows * plan->cols) - smm_partial_sums(chunks->batch) + 1;
     plan->group = least(plan->group, plan->cold ? 1 : 16);
     if (plan->staged & SMM_PACK_A) plan->group = least(plan->group, lines / plan->rows);
@@ -310,14 +310,14 @@ static void normalise(smm_plan *plan, views *x) {
     }
     take_lower(c);
     for (int i = 0; i < x->count; i++) normalise_view(&x->of[i]);
-    plan->swapped = c->op == SMM_OP_MATMUL && by_columns(c, smm_size(c->dtype));
+    plan->swapped = c->op == SMM_OP_MATMUL && column_major(c, smm_size(c->dtype));
     if (!plan->swapped) return;
     swap(c, &plan->outer);
     look(x, c);
 }
 
 /* Work, traffic, and what there is to do. */
-static void weigh(smm_plan *plan, const views *x) {
+static void count_work(smm_plan *plan, const views *x) {
     const smm_call *c = &plan->call;
     const bool matmul = c->op == SMM_OP_MATMUL, gram = matmul && is_gram(c);
     bool writes = false;
@@ -357,7 +357,7 @@ static double weighted_flops(const smm_plan *plan) { return weight_of(plan) * pl
 
 double smm_work_of(const smm_plan *plan) { return work_of(weighted_flops(plan), plan->bytes); }
 
-static void share_out(smm_plan *plan, int threads) {
+static void choose_threads(smm_plan *plan, int threads) {
     plan->threads = smm_threads_for(weighted_flops(plan), plan->bytes, threads);
 }
 
@@ -485,9 +485,9 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
     if (!threads) return SMM_ERR_THREADS;
 
     normalise(plan, &x);
-    weigh(plan, &x);
+    count_work(plan, &x);
     if (is_too_large(&plan->call, &x.of[0]) && !plan->nothing) return SMM_ERR_ORDER;
-    share_out(plan, threads);
+    choose_threads(plan, threads);
     if (smm_is_stored(plan->call.dtype)) { /* the kernel of a tile */
         plan->nontemporal = is_large(plan, x.result);
         plan->cold = plan->bytes > SMM_BEYOND_L2;

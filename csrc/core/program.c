@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "room.h"
+#include "workspace.h"
 
 /* The size of a tile in bytes: some kernels read its values several times, so they should stay in L1, beside what is
  * streamed through. And the least number of matrices of a tile, which share the cost of starting a kernel. Tiles of 16
@@ -45,9 +45,9 @@ typedef struct planned_step {
 
 struct smm_planned {
     int values, steps;
-    intptr_t tile, room;    /* bytes of all temporaries of a tile */
-    size_t most_of_kernels; /* bytes of room of the largest kernel; a thread's room moves when it grows */
-    double work, bytes;     /* of a matrix: in flops, as smm_threads_for() weighs them */
+    intptr_t tile, workspace; /* bytes of all temporaries of a tile */
+    size_t most_of_kernels;   /* bytes of workspace of the largest kernel; a thread's workspace moves when it grows */
+    double work, bytes;       /* of a matrix: in flops, as smm_threads_for() weighs them */
     smm_value *value;
     intptr_t *slot; /* of a temporary: its offset in the buffer */
     planned_step *step;
@@ -109,7 +109,7 @@ static bool is_valid(const smm_program *program) {
 /* Assign offsets to temporaries, in bytes per matrix; returns the size of the buffer. A temporary lives from the step
  * that first uses it to the last, and takes the first gap that is free for that long. */
 static intptr_t place_temporaries(const smm_program *program, intptr_t slot[], int first[], int last[]) {
-    intptr_t room = 0;
+    intptr_t workspace = 0;
     for (int v = 0; v < program->values; v++) first[v] = last[v] = -1;
     for (int s = 0; s < program->steps; s++)
         for (int i = 0; i < operands_of(&program->step[s]); i++) {
@@ -130,13 +130,13 @@ static intptr_t place_temporaries(const smm_program *program, intptr_t slot[], i
             slot[v] = end;
             w = -1;
         }
-        if (slot[v] + bytes > room) room = slot[v] + bytes;
+        if (slot[v] + bytes > workspace) workspace = slot[v] + bytes;
     }
-    return room;
+    return workspace;
 }
 
 /* Addresses of a step's operands while it is planned: no two values share one. */
-static void pretend(const smm_program *program, smm_step *step, intptr_t tile) {
+static void placeholder_addresses(const smm_program *program, smm_step *step, intptr_t tile) {
     for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
         const bool missing = i >= operands_of(step) || step->value[i] < 0;
         const intptr_t page = (intptr_t)1 << 40;
@@ -161,7 +161,7 @@ static smm_status plan_step(const smm_program *program, planned_step *x, const s
         x->outer = *step->call.outer;
         x->step.call.outer = &x->outer;
     }
-    pretend(program, &x->step, tile);
+    placeholder_addresses(program, &x->step, tile);
     if (step->kind == SMM_STEP_CALL) {
         if (smm_is_in_parts(&step->call)) return SMM_ERR_ORDER;
         const smm_status status = smm_plan_call(&x->step.call, &x->plan);
@@ -185,7 +185,7 @@ static double elements_of(const smm_call *call) {
 }
 
 /* Work and traffic per matrix. Separate calls would write and read every temporary at least once. */
-static void weigh(const smm_program *program, smm_planned *x, smm_program_info *info) {
+static void count_work(const smm_program *program, smm_planned *x, smm_program_info *info) {
     for (int s = 0; s < x->steps; s++) {
         const planned_step *step = &x->step[s];
         const smm_call *call = &step->step.call;
@@ -251,12 +251,12 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
         return status;
     }
     for (size_t s = 0; s < steps; s++)
-        if (x->step[s].step.kind == SMM_STEP_CALL && smm_room_of(&x->step[s].plan) > x->most_of_kernels)
-            x->most_of_kernels = smm_room_of(&x->step[s].plan);
+        if (x->step[s].step.kind == SMM_STEP_CALL && smm_workspace_size(&x->step[s].plan) > x->most_of_kernels)
+            x->most_of_kernels = smm_workspace_size(&x->step[s].plan);
     for (size_t v = 0; v < values; v++) x->slot[v] *= x->tile;
-    x->room = all.temporaries * x->tile;
+    x->workspace = all.temporaries * x->tile;
     all.tile = x->tile;
-    weigh(&own, x, &all);
+    count_work(&own, x, &all);
     x->bytes = all.bytes;
     if (info) *info = all;
     *planned = x;
@@ -272,7 +272,7 @@ typedef struct run {
     void *const *data;
     const smm_repeats *outer;
     bool *failed;
-    smm_watch watch;
+    smm_cancel_token watch;
     int largest; /* the value whose memory decides which node computes what; -1: none is large enough */
 } run;
 
@@ -391,7 +391,7 @@ static void run_block(const planned_step *x, char *const at[], const grid *g, in
 }
 
 /* An element-wise step on `count` matrices. Between pieces it looks whether to go on. */
-static void run_elements(const planned_step *x, const smm_call *call, intptr_t count, smm_watch *watch) {
+static void run_elements(const planned_step *x, const smm_call *call, intptr_t count, smm_cancel_token *watch) {
     const grid g = grid_of(x, call, count);
     const intptr_t *const extent = g.dims.extent;
     if (!extent[0] || !extent[1]) return;
@@ -410,7 +410,7 @@ static void run_elements(const planned_step *x, const smm_call *call, intptr_t c
         for (intptr_t i = 0; i < extent[1]; i += rows)
             for (intptr_t j = 0; j < extent[0]; j += columns, done += rows * columns) {
                 char *from[SMM_MOST_OPERANDS];
-                if (done > PIECE && !smm_goes_on(watch)) return;
+                if (done > PIECE && !smm_should_continue(watch)) return;
                 if (done > PIECE) done = 0;
                 for (int o = 0; o < x->operands; o++)
                     from[o] = at[o] + i * g.dims.stride[1][o] + j * g.dims.stride[0][o];
@@ -454,25 +454,27 @@ static void run_tile(run *shared, smm_call calls[], char *const base[], intptr_t
         else if (!is_call)
             run_elements(x, call, count, &shared->watch);
         else if (!x->plan.nothing)
-            smm_run_here(&x->plan, call, &shared->watch);
+            smm_run_serial(&x->plan, call, &shared->watch);
     }
 }
 
-/* The steps' calls with the strides of all tiles, and the addresses of values, in a thread's room or in memory of its
- * own. */
-typedef struct workspace {
+/* The steps' calls with the strides of all tiles, and the addresses of values, in a thread's workspace or in memory of
+ * its own. */
+typedef struct run_memory {
     smm_call *calls;
     char **base;
     char *temporaries;
-} workspace;
+} run_memory;
 
 static size_t bytes_of(const smm_planned *x) {
-    return (size_t)x->steps * sizeof(smm_call) + (size_t)x->values * sizeof(char *) + (size_t)x->room + 2 * SMM_LINE;
+    return (size_t)x->steps * sizeof(smm_call) + (size_t)x->values * sizeof(char *) + (size_t)x->workspace +
+           2 * SMM_LINE;
 }
 
-static workspace lay_out(const run *shared, char *room) {
+static run_memory lay_out(const run *shared, char *workspace) {
     const smm_planned *x = shared->planned;
-    workspace w = {(smm_call *)(void *)room, (char **)(void *)(room + (size_t)x->steps * sizeof(smm_call)), NULL};
+    run_memory w = {(smm_call *)(void *)workspace, (char **)(void *)(workspace + (size_t)x->steps * sizeof(smm_call)),
+                    NULL};
     const uintptr_t end = (uintptr_t)(w.base + x->values);
     w.temporaries = (char *)((end + SMM_LINE - 1) & -(uintptr_t)SMM_LINE);
     for (int s = 0; s < x->steps; s++) {
@@ -499,20 +501,21 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     run *const shared = context;
     const smm_planned *x = shared->planned;
     const size_t bytes = bytes_of(x);
-    char *const own = bytes > SMM_PROGRAM_ROOM ? aligned_alloc(SMM_LINE, (bytes + SMM_LINE) & -(size_t)SMM_LINE) : NULL;
-    smm_room *const room = smm_room_of_thread(x->most_of_kernels);
-    if (!room || (bytes > SMM_PROGRAM_ROOM && !own)) {
+    char *const own =
+        bytes > SMM_PROGRAM_WORKSPACE ? aligned_alloc(SMM_LINE, (bytes + SMM_LINE) & -(size_t)SMM_LINE) : NULL;
+    smm_workspace *const workspace = smm_workspace_of_thread(x->most_of_kernels);
+    if (!workspace || (bytes > SMM_PROGRAM_WORKSPACE && !own)) {
         free(own);
-        smm_end(&shared->watch, SMM_ERR_MEMORY);
+        smm_stop(&shared->watch, SMM_ERR_MEMORY);
         return false;
     }
-    const workspace w = lay_out(shared, own ? own : room->program);
+    const run_memory w = lay_out(shared, own ? own : workspace->program);
     const intptr_t piece = (intptr_t)(PIECE_WORK / (1 + x->work));
     bool goes_on = true;
     intptr_t look = first ? first : piece; /* here, whether to go on */
     for (intptr_t q = first, count; q < last; q += count) {
         if (q && q >= look) {
-            goes_on = smm_goes_on(&shared->watch);
+            goes_on = smm_should_continue(&shared->watch);
             look = q + piece;
         }
         if (!goes_on) break;

@@ -53,7 +53,7 @@ typedef struct smm_cuda_parts {
     int level, reduced, substituted;
     unsigned blocks;
     long long first;          /* system */
-    long long infos, numbers; /* bytes of all infos in the room; numbers of a column's levels, which lie behind */
+    long long infos, numbers; /* bytes of all infos in the workspace; numbers of a column's levels, which lie behind */
 } smm_cuda_parts;
 
 /* Matrix q of the call is (q % extent[0], q / extent[0] % extent[1], ...): the innermost dimension comes first. */
@@ -62,7 +62,7 @@ typedef struct smm_cuda_args {
     long long ahead; /* distance in matrices to those of the block that begins when this one ends */
     long long k;    /* of a product its terms; columns of B and C of a solve, of which a kernel takes SMM_K at a time */
     long long m, n; /* of matrices of diagonals, for whose sizes no kernel is compiled: how many there are, the order */
-    void *room;     /* memory of the device for the matrices under way, if the kernel needs any */
+    void *workspace; /* memory of the device for the matrices under way, if the kernel needs any */
     int dims;
     long long extent[SMM_CUDA_DIMS];
     smm_cuda_operand operand[SMM_CUDA_OPERANDS];

@@ -129,8 +129,8 @@ typedef struct smm_cuda_kernel {
     const char *tuned_on; /* the device of the tuned row, if one was chosen. Never freed */
     int at_once;          /* blocks of it on a multiprocessor */
     bool from_disk;
-    bool swapped; /* of the call: C^T = B^T A^T */
-    double room;  /* of the call: bytes of memory of the device for each matrix under way */
+    bool swapped;     /* of the call: C^T = B^T A^T */
+    double workspace; /* of the call: bytes of memory of the device for each matrix under way */
 } smm_cuda_kernel;
 
 extern const char *const smm_cuda_kernel_names[]; /* <family>_<strategy> */
@@ -164,7 +164,8 @@ extern const int smm_cuda_has_count;
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid);
 /* Bytes of memory of the device that the kernel needs for each matrix under way. */
-double smm_cuda_room(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, const smm_cuda_args *args);
+double smm_cuda_workspace(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
+                          const smm_cuda_args *args);
 /* A model of a kernel's time: nanoseconds of all matrices of a problem by given constants, and those that are fitted to
  * timings (benchmarks/tune/model.py). */
 typedef struct smm_cuda_model {

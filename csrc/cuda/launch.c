@@ -26,7 +26,7 @@ smm_cuda_status smm_cuda_prepare_in_context(const smm_call *call, const double _
     const smm_cuda_status status = parameters ? smm_cuda_make(&problem, parameters, device, kernel)
                                               : prepare_problem(&problem, ordinal, device, kernel);
     kernel->swapped = swapped;
-    if (!status) kernel->room = smm_cuda_room(&problem, &kernel->parameters, args);
+    if (!status) kernel->workspace = smm_cuda_workspace(&problem, &kernel->parameters, args);
     return status;
 }
 
@@ -132,26 +132,26 @@ static smm_cuda_status launch_tiled(const smm_cuda_functions *driver, const smm_
 
 /* Blocks of the grid: no more than stay, and no more than whose matrices have room in 4 GiB, but one. */
 static long long blocks_of(const smm_cuda_device *device, const smm_cuda_kernel *kernel, long long batch) {
-    const double most_room = 4.0 * (1 << 30), room = kernel->room * kernel->grid.matrices;
+    const double most_workspace = 4.0 * (1 << 30), workspace = kernel->workspace * kernel->grid.matrices;
     const int stay = kernel->grid.resident == SMM_CUDA_AS_MANY_AS_FIT ? kernel->at_once : kernel->grid.resident;
     const long long resident = (long long)stay * device->multiprocessors;
     long long blocks = (batch + kernel->grid.matrices - 1) / kernel->grid.matrices;
     if (resident && blocks > resident) blocks = resident;
-    return (double)blocks * room > most_room ? (long long)fmax(1, most_room / room) : blocks;
+    return (double)blocks * workspace > most_workspace ? (long long)fmax(1, most_workspace / workspace) : blocks;
 }
 
 static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_device *device, int ordinal,
                               const smm_cuda_kernel *kernel, smm_cuda_args *args, void *stream) {
     const long long matrices = kernel->grid.matrices, blocks = blocks_of(device, kernel, args->batch);
-    const double bytes = kernel->room * fmin((double)args->batch, (double)(blocks * matrices));
-    smm_cuda_resource room = {
+    const double bytes = kernel->workspace * fmin((double)args->batch, (double)(blocks * matrices));
+    smm_cuda_resource workspace = {
         .kind = SMM_CUDA_SCRATCH, .device = ordinal, .bytes = (size_t)fmin(bytes, 0x1p60), .stream = stream};
-    smm_cuda_status status = bytes > 0 ? smm_cuda_acquire(&room) : SMM_CUDA_OK;
+    smm_cuda_status status = bytes > 0 ? smm_cuda_acquire(&workspace) : SMM_CUDA_OK;
     if (status) return status;
-    args->room = room.address;
+    args->workspace = workspace.address;
     args->ahead = kernel->at_once * device->multiprocessors * matrices;
     status = launch_blocks(driver, kernel, args, blocks, stream);
-    if (bytes > 0) smm_cuda_release(&room);
+    if (bytes > 0) smm_cuda_release(&workspace);
     return status;
 }
 
@@ -159,7 +159,7 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_d
  * after level `last`, which a block's threads have all parts of, are one. */
 static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ordinal, const smm_cuda_kernel *kernel,
                                        smm_cuda_args *args, intptr_t size, void *stream) {
-    const double most_room = 1 << 30;
+    const double most_workspace = 1 << 30;
     const long long columns = args->k ? args->k : 1, parts = kernel->grid.threads, info = sizeof(int32_t), line = 16;
     smm_cuda_parts *const x = &args->parts;
     intptr_t orders[SMM_MOST_LEVELS];
@@ -168,19 +168,19 @@ static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ord
     while (orders[last] > parts * SMM_PART) last++;
     const long long blocks = smm_pieces(orders[0], parts * SMM_PART) * columns;
     const long long most = (long long)fmin(
-        (double)args->batch, fmax(1, fmin(most_room / kernel->room, (double)MOST_BLOCKS / (double)blocks)));
-    x->numbers = (long long)(kernel->room / (double)(columns * size));
+        (double)args->batch, fmax(1, fmin(most_workspace / kernel->workspace, (double)MOST_BLOCKS / (double)blocks)));
+    x->numbers = (long long)(kernel->workspace / (double)(columns * size));
     x->infos = smm_pieces(most * info, line) * line;
-    smm_cuda_resource room = {.kind = SMM_CUDA_SCRATCH,
-                              .device = ordinal,
-                              .bytes = (size_t)(x->infos + most * (long long)kernel->room),
-                              .stream = stream};
-    smm_cuda_status status = smm_cuda_acquire(&room);
+    smm_cuda_resource workspace = {.kind = SMM_CUDA_SCRATCH,
+                                   .device = ordinal,
+                                   .bytes = (size_t)(x->infos + most * (long long)kernel->workspace),
+                                   .stream = stream};
+    smm_cuda_status status = smm_cuda_acquire(&workspace);
     if (status) return status;
-    args->room = room.address;
+    args->workspace = workspace.address;
     for (x->first = 0; x->first < args->batch && !status; x->first += most) {
         const long long count = least(most, args->batch - x->first);
-        status = smm_cuda_check(driver->fill((uintptr_t)room.address, (size_t)x->infos, SMM_CUDA_NO_ROW,
+        status = smm_cuda_check(driver->fill((uintptr_t)workspace.address, (size_t)x->infos, SMM_CUDA_NO_ROW,
                                              (size_t)(x->infos / info), 1, stream),
                                 "cuMemsetD2D32Async");
         for (int i = 0; i <= 2 * last && !status; i++) {
@@ -191,7 +191,7 @@ static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ord
             status = launch_blocks(driver, kernel, args, x->blocks * count * columns, stream);
         }
     }
-    smm_cuda_release(&room);
+    smm_cuda_release(&workspace);
     return status;
 }
 

@@ -65,13 +65,14 @@ static const bool is_tiled[SMM_CUDA_KERNELS] = {
 
 static double (*const rooms[SMM_CUDA_KERNELS])(const smm_cuda_problem *, const smm_cuda_parameters *,
                                                const smm_cuda_args *) = {
-#define SMM_CUDA_ROOM(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = smm_##family##_##strategy##_room,
+#define SMM_CUDA_WORKSPACE(family, strategy) \
+    [SMM_CUDA_KERNEL_##family##_##strategy] = smm_##family##_##strategy##_workspace,
 #include "kernels.def"
-#undef SMM_CUDA_ROOM
+#undef SMM_CUDA_WORKSPACE
 };
 
-double smm_cuda_room(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
-                     const smm_cuda_args *args) {
+double smm_cuda_workspace(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
+                          const smm_cuda_args *args) {
     return rooms[parameters->kernel] ? rooms[parameters->kernel](problem, parameters, args) : 0;
 }
 

@@ -13,11 +13,11 @@
 #include "kernels.def"
 #undef SMM_CUDA_KERNEL
 
-#define SMM_CUDA_ROOM(family, strategy) \
-    double smm_##family##_##strategy##_room(const smm_cuda_problem *, const smm_cuda_parameters *, \
-                                            const smm_cuda_args *);
+#define SMM_CUDA_WORKSPACE(family, strategy) \
+    double smm_##family##_##strategy##_workspace(const smm_cuda_problem *, const smm_cuda_parameters *, \
+                                                 const smm_cuda_args *);
 #include "kernels.def"
-#undef SMM_CUDA_ROOM
+#undef SMM_CUDA_WORKSPACE
 
 #define SMM_CUDA_MODEL(family, strategy) extern const smm_cuda_model smm_##family##_##strategy##_model;
 #include "kernels.def"
@@ -70,7 +70,7 @@ static inline bool smm_cuda_are_few(const smm_cuda_problem *p, const smm_cuda_pa
 bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x);
 /* Whether all steps can be unrolled: beyond so many operations compiling takes seconds. */
 bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int most_operations);
-/* Bytes of an image of some matrices, as Image::ELEMENTS of image.cuh. */
+/* Bytes of an image of some matrices, as Image::ELEMENTS of shared_tile.cuh. */
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
                          int lines, int length, int skew);
 /* Columns of several right-hand sides that a lane has at a time, as OWN of substitution.cuh; bytes of their image. */

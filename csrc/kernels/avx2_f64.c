@@ -2,4 +2,4 @@
 #define DTYPE f64
 #define SMM_KERNELS_F64
 #include "lane/lane_avx2.h"
-#include "texts.h"
+#include "all_kernels.h"

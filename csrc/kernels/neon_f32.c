@@ -2,4 +2,4 @@
 #define DTYPE f32
 #define SMM_KERNELS_F32
 #include "lane/lane_neon.h"
-#include "texts.h"
+#include "all_kernels.h"

@@ -3,4 +3,4 @@
 #define REAL_DTYPE f64
 #define SMM_KERNELS_F64
 #include "lane/lane_portable.h"
-#include "texts.h"
+#include "all_kernels.h"

@@ -3,4 +3,4 @@
 #define REAL_DTYPE f32
 #define SMM_KERNELS_F32
 #include "lane/lane_portable.h"
-#include "texts.h"
+#include "all_kernels.h"

@@ -9,74 +9,75 @@ static unsigned any_needs(const smm_call *call) {
 
 #define MATMUL_ROWS(n, height, width) \
     _Static_assert(n >= STRIP_LEAST && n <= 32, "orders of MATMUL_ROWS"); \
-    static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         rows_square(call, first, last, cold, n, height, width, KERNEL(matmul_rows_##n)); \
     }
 #define MATMUL_PERMUTE(n) \
-    static void KERNEL(matmul_permute_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(matmul_permute_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         permute_loop(call, first, last, cold, n, n, n); \
     }
 #define MATMUL_VECTOR_LANES(n) \
     static void KERNEL(matmul_vector_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, \
-                                                smm_behind *cold) { \
+                                                smm_prefetch *cold) { \
         vector_lanes(call, first, last, cold, n, n, false); \
     }
 #define MATMUL_VECTOR_LEFT(n) \
     static void KERNEL(matmul_vector_left_##n)(const smm_call *call, intptr_t first, intptr_t last, \
-                                               smm_behind *cold) { \
+                                               smm_prefetch *cold) { \
         vector_lanes(call, first, last, cold, n, n, true); \
     }
 #define MATMUL_GROUP(n, width) \
-    static void KERNEL(matmul_group_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(matmul_group_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         group(call, first, last, cold, n, width); \
     }
 #define INV_LANES(n, groups) \
     _Static_assert(n <= INV_LANES_MOST && groups <= INV_LANES_GROUPS, "orders and groups of INV_LANES"); \
-    static void KERNEL(inv_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(inv_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         inv_lanes(call, first, last, cold, n, groups); \
     }
 #define SOLVE_LANES(height, groups) \
-    _Static_assert(groups <= LU_GROUPS && groups * height * height <= LU_ROOM, "groups of LU_LANES"); \
+    _Static_assert(groups <= LU_GROUPS && groups * height * height <= LU_WORKSPACE, "groups of LU_LANES"); \
     static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, \
                                             lu_group *g) { \
         return lu_begin_lanes(call, q, last, cold, a, g, height, groups); \
     } \
-    static void KERNEL(solve_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(solve_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, \
+                                             smm_prefetch *cold) { \
         solve_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     } \
-    static void KERNEL(det_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(det_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         det_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     } \
     static unsigned lu_lanes_##height##_needs(const smm_call *call) { return lu_lanes_needs(call, height); }
 #define LU_LANES(height, groups) \
     SOLVE_LANES(height, groups) \
-    static void KERNEL(lu_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(lu_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         lu_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     }
 #define QR_LANES(n) \
     _Static_assert(n <= QR_LANES_MOST, "orders of QR_LANES"); \
-    static void KERNEL(qr_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(qr_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         qr_lanes_square(call, first, last, cold, n); \
     }
 #define CHOLESKY_LANES(n) \
-    _Static_assert(n * n <= CHOLESKY_ROOM, "orders of CHOLESKY_LANES"); \
-    static void KERNEL(cholesky_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    _Static_assert(n * n <= CHOLESKY_WORKSPACE, "orders of CHOLESKY_LANES"); \
+    static void KERNEL(cholesky_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         cholesky_lanes(call, first, last, cold, n); \
     }
 #define EIGH_LANES(n) \
     _Static_assert(n <= EIGH_FEW, "orders of EIGH_LANES"); \
-    static void KERNEL(eigh_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(eigh_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         eigh_lanes_few(call, first, last, cold, n, true); \
     } \
-    static void KERNEL(eigvalsh_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(eigvalsh_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         eigh_lanes_few(call, first, last, cold, n, false); \
     }
 #define SVD_LANES(n) \
     _Static_assert(n <= SVD_FEW, "orders of SVD_LANES"); \
-    static void KERNEL(svd_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(svd_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         svd_lanes_few(call, first, last, cold, n, true); \
     } \
-    static void KERNEL(svdvals_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) { \
+    static void KERNEL(svdvals_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         svd_lanes_few(call, first, last, cold, n, false); \
     }
 #include "../defs/tuning.def"
@@ -86,18 +87,20 @@ static unsigned any_needs(const smm_call *call) {
 #define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group, NULL}
 #define ROW(...) GROUPED(0, __VA_ARGS__)
 /* A kernel of any order, which says how much room it takes. */
-#define ROOMY(stem, needs, cold, room) {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), needs, cold, 0, room}
+#define WITH_WORKSPACE(stem, needs, cold, workspace) \
+    {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), needs, cold, 0, workspace}
 /* Lists of one kernel, which takes anything. */
-#define ONE(stem, cold) static const smm_kernel stem##_list[] = {ROOMY(stem, any_needs, cold, NULL)}
-#define ONE_ROOMY(stem) static const smm_kernel stem##_list[] = {ROOMY(stem, any_needs, COLD, KERNEL(stem##_room))}
+#define ONE(stem, cold) static const smm_kernel stem##_list[] = {WITH_WORKSPACE(stem, any_needs, cold, NULL)}
+#define ONE_WITH_WORKSPACE(stem) \
+    static const smm_kernel stem##_list[] = {WITH_WORKSPACE(stem, any_needs, COLD, KERNEL(stem##_workspace))}
 
 /* From how many bytes on most kernels prefetch. Those of complex numbers do not, but for what is packed. */
 #define COLD (PARTS == 1 ? SMM_BEYOND_L2 : SMM_MEMORY)
-/* The room of a kernel whose complex numbers take more than SMM_KERNEL_ROOM. */
+/* The room of a kernel whose complex numbers take more than SMM_KERNEL_WORKSPACE. */
 #if defined(REAL_DTYPE)
-#define ROOM(stem) KERNEL(stem##_room)
+#define WORKSPACE(stem) KERNEL(stem##_workspace)
 #else
-#define ROOM(stem) NULL
+#define WORKSPACE(stem) NULL
 #endif
 
 #if defined(REAL_DTYPE)
@@ -208,15 +211,15 @@ static const smm_kernel svd_list[] = {
 /* SVD, SVD_FULL */
 #define SVD_LANES(n) ROW(svd_lanes_##n, n, 0, n, any_needs, COLD),
 #include "../defs/tuning.def"
-    ROOMY(svd_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_room)),
-    ROOMY(svd_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_room)),
+    WITH_WORKSPACE(svd_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_workspace)),
+    WITH_WORKSPACE(svd_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_workspace)),
 };
 
 static const smm_kernel svdvals_list[] = {
 #define SVD_LANES(n) ROW(svdvals_lanes_##n, n, 0, n, any_needs, COLD),
 #include "../defs/tuning.def"
-    ROOMY(svdvals_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_room)),
-    ROOMY(svdvals_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_room)),
+    WITH_WORKSPACE(svdvals_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_workspace)),
+    WITH_WORKSPACE(svdvals_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_workspace)),
 };
 
 static const smm_kernel cholesky_list[] = {
@@ -233,16 +236,18 @@ ONE(ldl_solve_lanes, SMM_MEMORY);
 ONE(solve_sym_lanes, SMM_MEMORY);
 ONE(eig_lanes, SMM_MEMORY);
 ONE(eigvals_lanes, SMM_MEMORY);
-ONE_ROOMY(tridiagonal_lanes);
-ONE_ROOMY(banded_lanes);
-ONE_ROOMY(banded_pos_lanes);
-ONE_ROOMY(expm_lanes);
-static const smm_kernel lstsq_list[] = {ROOMY(lstsq_lanes, any_needs, COLD, ROOM(lstsq_lanes))};
-static const smm_kernel lu_rcond_list[] = {ROOMY(lu_rcond_lanes, any_needs, SMM_MEMORY, ROOM(refinement))};
-static const smm_kernel backward_error_list[] = {ROOMY(backward_error_lanes, any_needs, SMM_MEMORY, ROOM(refinement))};
-static const smm_kernel refine_list[] = {ROOMY(refine_lanes, any_needs, SMM_MEMORY, ROOM(refinement))};
+ONE_WITH_WORKSPACE(tridiagonal_lanes);
+ONE_WITH_WORKSPACE(banded_lanes);
+ONE_WITH_WORKSPACE(banded_pos_lanes);
+ONE_WITH_WORKSPACE(expm_lanes);
+static const smm_kernel lstsq_list[] = {WITH_WORKSPACE(lstsq_lanes, any_needs, COLD, WORKSPACE(lstsq_lanes))};
+static const smm_kernel lu_rcond_list[] = {
+    WITH_WORKSPACE(lu_rcond_lanes, any_needs, SMM_MEMORY, WORKSPACE(refinement))};
+static const smm_kernel backward_error_list[] = {
+    WITH_WORKSPACE(backward_error_lanes, any_needs, SMM_MEMORY, WORKSPACE(refinement))};
+static const smm_kernel refine_list[] = {WITH_WORKSPACE(refine_lanes, any_needs, SMM_MEMORY, WORKSPACE(refinement))};
 #if defined(SMM_KERNELS_F64) && !defined(REAL_DTYPE)
-ONE_ROOMY(solve_mixed_lanes);
+ONE_WITH_WORKSPACE(solve_mixed_lanes);
 #endif
 
 #define LIST(x) {x, sizeof x / sizeof *x}

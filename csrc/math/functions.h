@@ -2,7 +2,7 @@
  * rows of functions.def. Plain C without branches or tables in memory (but for smm_far_sine), so that compilers make
  * vectors of loops, and of operations that IEEE 754 defines, in a fixed order, so that the bits are the same on every
  * processor.
- * Errors are at most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/test_functions.py).
+ * Errors are at most 1 ulp, of expm1, erf, erfc and smm_ndtr at most 2 (tests/functions/test_functions.py).
  *
  * The coefficients of smm_log_of, smm_sine_of and smm_arctan2 are those of fdlibm (e_log.c, k_sin.c, k_cos.c,
  * s_atan.c), which asks for this notice to be preserved:

@@ -2,7 +2,7 @@
  * on GPUs much; but sines, cosines and powers in double precision, with polynomials that suffice for float32. The same
  * is true of them: no branches, no tables, and the same bits on every processor. Polynomials are minimax
  * approximations, of coefficients in float32. Errors are at most 1 ulp, of expm1, log1p, tanh, erf, erfc and ndtr at
- * most 2 (tests/test_functions.py).
+ * most 2 (tests/functions/test_functions.py).
  */
 #ifndef SMM_FUNCTIONS_F32_H
 #define SMM_FUNCTIONS_F32_H

@@ -122,7 +122,7 @@ bool smm_describe(smm_arrays *x) {
         }
         if (!smm_add_dimension(&x->outer, x->extent[d], stride)) return false;
     }
-    return !x->pairs || smm_see_parts(&x->call, &x->outer, x->pairs);
+    return !x->pairs || smm_as_interleaved_real(&x->call, &x->outer, x->pairs);
 }
 
 PyObject *smm_pack(PyObject *outputs[], int count) {

@@ -70,8 +70,8 @@ static PyObject *convolve(PyObject *Py_UNUSED(module), PyObject *args) {
         .batch = &batch,
     };
     smm_status status;
-    if (smm_current_detour && smm_current_detour->take_convolution) {
-        status = smm_current_detour->take_convolution(smm_current_detour, &c);
+    if (smm_current_hook && smm_current_hook->take_convolution) {
+        status = smm_current_hook->take_convolution(smm_current_hook, &c);
     } else {
         Py_BEGIN_ALLOW_THREADS;
         status = smm_convolve(&c);
@@ -200,7 +200,7 @@ static bool overlap(const DLTensor *x, const DLTensor *y) {
     return range[0] < other[1] && other[0] < range[1];
 }
 
-static smm_cuda_status explain_device(smm_detour *detour, const smm_convolution *c, int device) {
+static smm_cuda_status explain_device(smm_hook *hook, const smm_convolution *c, int device) {
     const smm_cuda_device *of;
     smm_cuda_kernel kernel;
     smm_cuda_status status = smm_cuda_get_device(device, &of);
@@ -212,14 +212,14 @@ static smm_cuda_status explain_device(smm_detour *detour, const smm_convolution 
                             .threads = kernel.grid.threads,
                             .convolution = c};
     smm_cuda_name_kernel(&kernel, c->dtype, of, plan.kernel, sizeof plan.kernel);
-    detour->take_device(detour, &plan);
+    hook->take_device(hook, &plan);
     return SMM_CUDA_OK;
 }
 
 /* Launch it, or describe the launch to who asks. */
 static smm_cuda_status run_device(const device_convolution *d, int device, void *stream) {
-    smm_detour *detour = smm_current_detour;
-    if (detour && detour->take_device) return explain_device(detour, &d->c, device);
+    smm_hook *hook = smm_current_hook;
+    if (hook && hook->take_device) return explain_device(hook, &d->c, device);
     smm_cuda_status status;
     Py_BEGIN_ALLOW_THREADS;
     status = smm_cuda_convolve(&d->c, device, stream);

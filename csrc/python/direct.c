@@ -96,7 +96,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     smm_call *const call = &x.call;
     const int last = s->operands - 1;
     const bool only_failures =
-        s->place[last] == smm_roles_of[g->op].info && nargs <= last && !smm_current_detour; /* which do not look */
+        s->place[last] == smm_roles_of[g->op].info && nargs <= last && !smm_current_hook; /* which do not look */
     bool some_failed = false;
     if (only_failures) call->failed = &some_failed;
     const bool aside = only_failures && is_single(&x); /* info is no array unless the matrix failed */
@@ -118,7 +118,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
             !call->batch || !smm_runs(call) || ((!call->m || !call->n || !call->k) && !has_elements(objects, s));
         PyThreadState *state = quick ? NULL : PyEval_SaveThread();
         const bool wrong = given && !nothing && !smm_pivots_are_rows(call); /* whose outputs are left as they are */
-        const smm_status status = wrong ? SMM_ERR_ARGUMENT : nothing ? SMM_OK : smm_take(call);
+        const smm_status status = wrong ? SMM_ERR_ARGUMENT : nothing ? SMM_OK : smm_dispatch(call);
         if (state) PyEval_RestoreThread(state);
         if (status) /* after Ctrl-C an exception is set; the gufunc reports all other errors */
             failed = PyErr_Occurred() ? -1 : 1;

@@ -72,9 +72,9 @@ intptr_t *smm_size_in(smm_call *call, char dimension);
 bool smm_pivots_are_rows(const smm_call *call);
 /* Run it, or send it on the detour. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more; outputs
  * are written then. */
-smm_status smm_take(const smm_call *call);
+smm_status smm_dispatch(const smm_call *call);
 /* The same of many calls of one operation as one job; each[i] is the status of call i. */
-smm_status smm_take_many(const smm_call *calls, size_t count, smm_status *each);
+smm_status smm_dispatch_many(const smm_call *calls, size_t count, smm_status *each);
 
 /* programs.c */
 int smm_add_programs(PyObject *module);
@@ -144,23 +144,23 @@ typedef struct smm_device_plan { /* how a call would run on a device */
 
 typedef struct smm_trial smm_trial; /* buffers.h: calls on devices are described, or timed */
 
-typedef struct smm_detour {
-    smm_status (*take)(struct smm_detour *detour, const smm_call *call);
+typedef struct smm_hook {
+    smm_status (*take)(struct smm_hook *hook, const smm_call *call);
     /* After each of many calls was taken; may be NULL. */
-    void (*take_many)(struct smm_detour *detour, const smm_call *calls, size_t count);
-    void (*take_device)(struct smm_detour *detour, const smm_device_plan *plan); /* NULL: calls on devices run */
-    smm_status (*take_convolution)(struct smm_detour *detour, const smm_convolution *c); /* NULL: convolutions run */
-    smm_trial *trial;                                                                    /* NULL: none */
-    smm_plan_info plan;                                                                  /* of the first call, with */
+    void (*take_many)(struct smm_hook *hook, const smm_call *calls, size_t count);
+    void (*take_device)(struct smm_hook *hook, const smm_device_plan *plan);         /* NULL: calls on devices run */
+    smm_status (*take_convolution)(struct smm_hook *hook, const smm_convolution *c); /* NULL: convolutions run */
+    smm_trial *trial;                                                                /* NULL: none */
+    smm_plan_info plan;                                                              /* of the first call, with */
     smm_op op;
     unsigned form;
     char device_kernel[64];
     const char *source, *tuned_on; /* of the kernel of the first call on a device */
     intptr_t calls, matrices;
     double flops, bytes;
-} smm_detour;
-extern _Thread_local smm_detour *smm_current_detour;
+} smm_hook;
+extern _Thread_local smm_hook *smm_current_hook;
 /* hook.c. args[first](*args[first + 1:], **kwargs) with the calls of this thread going to the detour. */
-PyObject *smm_call_with(smm_detour *detour, PyObject *args, Py_ssize_t first, PyObject *kwargs);
+PyObject *smm_call_with(smm_hook *hook, PyObject *args, Py_ssize_t first, PyObject *kwargs);
 
 #endif

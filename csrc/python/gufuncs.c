@@ -219,9 +219,9 @@ bool smm_pivots_are_rows(const smm_call *call) {
     return true;
 }
 
-smm_status smm_take(const smm_call *call) {
-    smm_detour *detour = smm_current_detour;
-    if (detour) return detour->take(detour, call);
+smm_status smm_dispatch(const smm_call *call) {
+    smm_hook *hook = smm_current_hook;
+    if (hook) return hook->take(hook, call);
     if (!pivots_of_lu(call)) return smm_run(call);
     bool failed = false;
     smm_call watched = *call;
@@ -231,15 +231,15 @@ smm_status smm_take(const smm_call *call) {
     return !status && failed && !smm_pivots_are_rows(call) ? SMM_ERR_ARGUMENT : status;
 }
 
-smm_status smm_take_many(const smm_call *calls, size_t count, smm_status *each) {
-    smm_detour *detour = smm_current_detour;
-    if (!detour && !pivots_of_lu(calls)) return smm_run_many(calls, count, each);
+smm_status smm_dispatch_many(const smm_call *calls, size_t count, smm_status *each) {
+    smm_hook *hook = smm_current_hook;
+    if (!hook && !pivots_of_lu(calls)) return smm_run_many(calls, count, each);
     smm_status first = SMM_OK;
     for (size_t i = 0; i < count; i++) {
-        each[i] = smm_take(&calls[i]);
+        each[i] = smm_dispatch(&calls[i]);
         if (!first) first = each[i];
     }
-    if (detour && detour->take_many) detour->take_many(detour, calls, count);
+    if (hook && hook->take_many) hook->take_many(hook, calls, count);
     return first;
 }
 
@@ -272,8 +272,8 @@ static int loop(PyArrayMethod_Context *context, char *const *data, const npy_int
     }
     smm_call call = smm_call_of_loop(g, s, dtype, data, sizes, strides);
     smm_outer outer = {0};
-    if (pairs && smm_see_parts(&call, &outer, pairs) && outer.dims) call.outer = &outer;
-    const smm_status status = smm_take(&call);
+    if (pairs && smm_as_interleaved_real(&call, &outer, pairs) && outer.dims) call.outer = &outer;
+    const smm_status status = smm_dispatch(&call);
 
     /* NaN and Inf propagate silently: the flags of worker threads do not reach NumPy, so its warnings
      * would come and go with the number of threads. */

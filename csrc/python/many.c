@@ -138,7 +138,7 @@ static bool describe(job *x) {
 static bool run(job *x) {
     if (!x->calls) return true;
     PyThreadState *state = PyEval_SaveThread();
-    const smm_status status = smm_take_many(x->call, (size_t)x->calls, x->status);
+    const smm_status status = smm_dispatch_many(x->call, (size_t)x->calls, x->status);
     PyEval_RestoreThread(state);
     if (status == SMM_ERR_MEMORY || status == SMM_ERR_STOPPED || status == SMM_ERR_THREADS) smm_raise(status, NULL);
     for (Py_ssize_t i = 0; i < x->calls && !PyErr_Occurred(); i++)
@@ -159,12 +159,12 @@ PyObject *smm_many(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_
     if (nargs - 2 != x.s->inputs || x.s->updates || smm_is_offloading()) Py_RETURN_NOTIMPLEMENTED;
     if (!is_valid(&x)) return NULL;
     x.stacks = PyArray_DIM(x.counts, 0);
-    const size_t room = (size_t)x.stacks + 1;
+    const size_t workspace = (size_t)x.stacks + 1;
     PyObject *result = NULL;
-    x.call = PyMem_Calloc(room, sizeof *x.call);
-    x.outer = PyMem_Calloc(room, sizeof *x.outer);
-    x.number = PyMem_Calloc(room, sizeof *x.number);
-    x.status = PyMem_Calloc(room, sizeof *x.status);
+    x.call = PyMem_Calloc(workspace, sizeof *x.call);
+    x.outer = PyMem_Calloc(workspace, sizeof *x.outer);
+    x.number = PyMem_Calloc(workspace, sizeof *x.number);
+    x.status = PyMem_Calloc(workspace, sizeof *x.status);
     x.left = PyList_New(0);
     if (!x.call || !x.outer || !x.number || !x.status || !x.left) {
         PyErr_NoMemory();

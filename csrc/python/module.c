@@ -75,19 +75,19 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
     Py_RETURN_NONE;
 }
 
-static smm_status take_plan(smm_detour *detour, const smm_call *call) {
+static smm_status take_plan(smm_hook *hook, const smm_call *call) {
     smm_plan_info plan;
     const smm_status status = smm_explain(call, &plan);
     if (status && status != SMM_ERR_ORDER) return status; /* the package handles this: no kernel */
-    if (!detour->calls++) detour->plan = plan, detour->op = call->op, detour->form = call->form;
-    detour->matrices += call->batch * smm_runs(call);
-    detour->flops += plan.flops;
-    detour->bytes += plan.bytes;
+    if (!hook->calls++) hook->plan = plan, hook->op = call->op, hook->form = call->form;
+    hook->matrices += call->batch * smm_runs(call);
+    hook->flops += plan.flops;
+    hook->bytes += plan.bytes;
     return SMM_OK;
 }
 
-static void take_plan_of_many(smm_detour *detour, const smm_call *calls, size_t count) {
-    if ((size_t)detour->calls == count) smm_explain_many(calls, count, &detour->plan);
+static void take_plan_of_many(smm_hook *hook, const smm_call *calls, size_t count) {
+    if ((size_t)hook->calls == count) smm_explain_many(calls, count, &hook->plan);
 }
 
 static intptr_t products_of(const smm_convolution *c) {
@@ -96,41 +96,41 @@ static intptr_t products_of(const smm_convolution *c) {
     return count;
 }
 
-static smm_status take_convolution(smm_detour *detour, const smm_convolution *c) {
+static smm_status take_convolution(smm_hook *hook, const smm_convolution *c) {
     smm_plan_info plan;
     const smm_status status = smm_explain_convolution(c, &plan);
     if (status) return status;
-    if (!detour->calls++) detour->plan = plan, detour->op = SMM_OP_MATMUL;
-    detour->matrices += plan.kernel ? products_of(c) : 0;
-    detour->flops += plan.flops;
-    detour->bytes += plan.bytes;
+    if (!hook->calls++) hook->plan = plan, hook->op = SMM_OP_MATMUL;
+    hook->matrices += plan.kernel ? products_of(c) : 0;
+    hook->flops += plan.flops;
+    hook->bytes += plan.bytes;
     return SMM_OK;
 }
 
 /* isa stays NULL: the kernel's name has the architecture. */
-static void take_device_plan(smm_detour *detour, const smm_device_plan *plan) {
+static void take_device_plan(smm_hook *hook, const smm_device_plan *plan) {
     smm_plan_info work = {0};
     if (plan->convolution)
         smm_explain_convolution(plan->convolution, &work);
     else
         smm_explain(plan->call, &work);
-    if (!detour->calls++) {
-        detour->op = plan->convolution ? SMM_OP_MATMUL : plan->call->op;
-        detour->form = plan->convolution ? 0 : plan->call->form;
-        memcpy(detour->device_kernel, plan->kernel, sizeof detour->device_kernel);
-        detour->source = plan->source;
-        detour->tuned_on = plan->tuned_on;
-        detour->plan = (smm_plan_info){.kernel = detour->device_kernel,
-                                       .computed = work.computed,
-                                       .swapped = plan->swapped,
-                                       .threads = plan->threads,
-                                       .parts = work.rows ? work.parts : 1,
-                                       .rows = work.rows,
-                                       .group = plan->matrices};
+    if (!hook->calls++) {
+        hook->op = plan->convolution ? SMM_OP_MATMUL : plan->call->op;
+        hook->form = plan->convolution ? 0 : plan->call->form;
+        memcpy(hook->device_kernel, plan->kernel, sizeof hook->device_kernel);
+        hook->source = plan->source;
+        hook->tuned_on = plan->tuned_on;
+        hook->plan = (smm_plan_info){.kernel = hook->device_kernel,
+                                     .computed = work.computed,
+                                     .swapped = plan->swapped,
+                                     .threads = plan->threads,
+                                     .parts = work.rows ? work.parts : 1,
+                                     .rows = work.rows,
+                                     .group = plan->matrices};
     }
-    detour->matrices += plan->convolution ? products_of(plan->convolution) : plan->call->batch * smm_runs(plan->call);
-    detour->flops += work.flops;
-    detour->bytes += work.bytes;
+    hook->matrices += plan->convolution ? products_of(plan->convolution) : plan->call->batch * smm_runs(plan->call);
+    hook->flops += work.flops;
+    hook->bytes += work.bytes;
 }
 
 /* ((id of a node, its share of the matrices), ...); empty: there is but one, or one thread. */
@@ -150,32 +150,32 @@ static PyObject *shares_of(const smm_plan_info *plan) {
 static PyObject *flag(bool x) { return x ? Py_True : Py_False; }
 
 static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
-    smm_detour detour = {.take = take_plan,
-                         .take_many = take_plan_of_many,
-                         .take_device = take_device_plan,
-                         .take_convolution = take_convolution};
-    PyObject *result = smm_call_with(&detour, args, 0, kwargs);
+    smm_hook hook = {.take = take_plan,
+                     .take_many = take_plan_of_many,
+                     .take_device = take_device_plan,
+                     .take_convolution = take_convolution};
+    PyObject *result = smm_call_with(&hook, args, 0, kwargs);
     if (!result) return NULL;
     Py_DECREF(result);
-    const smm_plan_info *plan = &detour.plan;
+    const smm_plan_info *plan = &hook.plan;
     return Py_BuildValue(
         "{s:s,s:I,s:z,s:z,s:z,s:O,s:O,s:O,s:O,s:O,s:i,s:n,s:n,s:n,s:n,s:n,s:d,s:d,s:z,s:z,s:N}", "operation",
-        smm_operations[detour.op].name, "form", detour.form, "kernel", plan->kernel, "isa", plan->isa, "computed",
+        smm_operations[hook.op].name, "form", hook.form, "kernel", plan->kernel, "isa", plan->isa, "computed",
         plan->computed, "swapped", flag(plan->swapped), "pack_a", flag(plan->pack_a), "pack_b", flag(plan->pack_b),
         "stage_c", flag(plan->stage_c), "nontemporal", flag(plan->nontemporal), "threads", plan->threads, "parts",
         (Py_ssize_t)plan->parts, "rows", (Py_ssize_t)plan->rows, "group", (Py_ssize_t)plan->group, "calls",
-        (Py_ssize_t)detour.calls, "matrices", (Py_ssize_t)detour.matrices, "flops", detour.flops, "bytes", detour.bytes,
-        "source", detour.source, "tuned_on", detour.tuned_on, "nodes", shares_of(plan));
+        (Py_ssize_t)hook.calls, "matrices", (Py_ssize_t)hook.matrices, "flops", hook.flops, "bytes", hook.bytes,
+        "source", hook.source, "tuned_on", hook.tuned_on, "nodes", shares_of(plan));
 }
 
-static smm_status take_reference(smm_detour *Py_UNUSED(detour), const smm_call *call) {
+static smm_status take_reference(smm_hook *Py_UNUSED(hook), const smm_call *call) {
     smm_reference(call);
     return SMM_OK;
 }
 
 static PyObject *reference(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
-    smm_detour detour = {.take = take_reference};
-    return smm_call_with(&detour, args, 0, kwargs);
+    smm_hook hook = {.take = take_reference};
+    return smm_call_with(&hook, args, 0, kwargs);
 }
 
 /* module.name = value, whose reference it takes. */

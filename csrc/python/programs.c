@@ -180,7 +180,7 @@ typedef struct batch {
     intptr_t extent[NPY_MAXDIMS], stride[NPY_MAXDIMS][MOST_GIVEN];
 } batch;
 
-static bool is_taken(const given *x, PyObject *object) {
+static bool is_supported(const given *x, PyObject *object) {
     if (!PyArray_CheckExact(object)) return false;
     PyArrayObject *array = (PyArrayObject *)object;
     const int type = PyArray_TYPE(array); /* long and long long are one type of two names */
@@ -290,7 +290,7 @@ static PyObject *output_for(const given *x, PyObject *own, int dims, const intpt
     for (int d = 0; d < dims; d++) shape[d] = extent[dims - 1 - d];
     for (int d = 0; d < x->core; d++) shape[dims + d] = x->shape[d];
     if (!own) return PyArray_SimpleNew(dims + x->core, shape, x->type);
-    if (!is_taken(x, own)) return NULL;
+    if (!is_supported(x, own)) return NULL;
     PyArrayObject *array = (PyArrayObject *)own;
     bool fits = PyArray_NDIM(array) == dims + x->core && PyArray_ISWRITEABLE(array);
     for (int d = 0; d < dims && fits; d++) fits = PyArray_DIM(array, d) == shape[d];
@@ -303,7 +303,7 @@ PyObject *smm_call_program(PyObject *object, PyObject *const inputs[], PyObject 
     intptr_t extent[NPY_MAXDIMS];
     int dims = 0;
     for (int i = 0; i < self->inputs; i++) {
-        if (!is_taken(&self->given[i], inputs[i])) Py_RETURN_NOTIMPLEMENTED;
+        if (!is_supported(&self->given[i], inputs[i])) Py_RETURN_NOTIMPLEMENTED;
         arrays[i] = (PyArrayObject *)inputs[i];
         if (!broadcast(&self->given[i], arrays[i], &dims, extent)) Py_RETURN_NOTIMPLEMENTED;
     }

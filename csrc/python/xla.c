@@ -139,7 +139,7 @@ static bool take(smm_arrays *x, int i, const xla_buffer *buffer, intptr_t *strid
 
 static void *run_on_host(const xla_call *from, smm_arrays *x) {
     smm_take_batch(&x->call, &x->outer, smm_longest_dimension(&x->outer));
-    const smm_status status = smm_take(&x->call);
+    const smm_status status = smm_dispatch(&x->call);
     if (status == SMM_ERR_STOPPED) { /* Python raises the exception once XLA has returned to it */
         const PyGILState_STATE gil = PyGILState_Ensure();
         PyErr_Clear();

@@ -145,7 +145,7 @@ def explain_failure(
         if name == "pivots":
             if array.dtype.kind not in "iu":
                 return TypeError(f"{op}: {name} has dtype {array.dtype}; expected an integer type")
-        elif not is_taken(array.dtype, takes_complex(gufunc)):
+        elif not is_supported(array.dtype, takes_complex(gufunc)):
             return wrong_dtype(op, name, array.dtype, takes_complex(gufunc))
     if (mixed := _without_common_dtype(op, arrays)) is not None:
         return mixed
@@ -166,7 +166,7 @@ def explain_failure(
     return _explain_shapes(op, gufunc, arrays, outs)
 
 
-def is_taken(dtype: np.dtype, with_complex: bool) -> bool:
+def is_supported(dtype: np.dtype, with_complex: bool) -> bool:
     """Whether it is a dtype that functions compute with, or convert."""
     if dtype.kind == "c":
         return with_complex and dtype.itemsize <= 16

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _core
 from .._base.catalog import public
-from .._base.errors import is_taken, shown
+from .._base.errors import is_supported, shown
 from .._base.shapes import Dimensions, core_dimensions, dtype_of, operand_dtypes
 from .._libraries import on_device
 from .calls import conjugated, run
@@ -33,7 +33,7 @@ class _OnHost:
         return x[index]
 
 
-_TAKEN = {x.name for x in map(np.dtype, np.typecodes["All"]) if is_taken(x, with_complex=True)}
+_TAKEN = {x.name for x in map(np.dtype, np.typecodes["All"]) if is_supported(x, with_complex=True)}
 
 
 @lru_cache(maxsize=64)

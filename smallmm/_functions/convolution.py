@@ -1,5 +1,6 @@
 """Two-dimensional convolutions. The core computes them (csrc/core/convolution.c); this module checks
-the arguments and gives it views. Libraries that record calls get a composition of operations that they record."""
+the arguments and gives it views. Libraries that record calls get a composition of operations that they
+record."""
 
 from math import prod
 from typing import Any

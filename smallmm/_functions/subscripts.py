@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._base.errors import is_taken, shown, wrong_dtype
+from .._base.errors import is_supported, shown, wrong_dtype
 from .._base.options import integer
 from .._base.shapes import dtype_of
 from .._libraries import type_name
@@ -120,14 +120,14 @@ def _laid_out(op: str, x: Any, layout: Any, given: Sequence[Any]) -> np.ndarray:
 def _in_one_dtype(op: str, arrays: list[Any], out: Any, dtype: Any, casting: Any) -> list[Any]:
     """Arrays of the dtype that is asked for, or else of the one that holds all, and `out`."""
     for i, x in enumerate(arrays):
-        if isinstance(x.dtype, np.dtype) and not is_taken(x.dtype, with_complex=True):
+        if isinstance(x.dtype, np.dtype) and not is_supported(x.dtype, with_complex=True):
             raise wrong_dtype(op, f"operand {i}", x.dtype, True)
-    held = isinstance(out, np.ndarray) and is_taken(out.dtype, True)
+    held = isinstance(out, np.ndarray) and is_supported(out.dtype, True)
     if dtype is None and not held and casting not in ("no", "equiv"):
         return in_one_dtype(op, arrays)
     others = [out.dtype] if held else []
     target = np.result_type(*map(dtype_of, arrays), *others) if dtype is None else np.dtype(dtype)
-    if dtype is not None and (target.kind in "iu" or not is_taken(target, True)):
+    if dtype is not None and (target.kind in "iu" or not is_supported(target, True)):
         raise TypeError(
             f"{op}: dtype is {target}; expected one that sums have: integers are added in float64"
         )

@@ -74,7 +74,7 @@ class NumPy(Library):
         if subclasses and kwargs.get("subok", True) and gufunc.__name__ not in NUMPYS:
             results = _as_numpys(gufunc, outs, results, subclasses[0])
         if matrices or any(targets[name] is not x for name, x in outs.items()):
-            return _dressed(gufunc, outs, results, matrices)
+            return _wrapped(gufunc, outs, results, matrices)
         return results
 
 
@@ -152,7 +152,7 @@ def _as_numpys(gufunc: np.ufunc, outs: dict[str, Any], results: Any, like: np.nd
     return answers if gufunc.nout > 1 else answers[0]
 
 
-def _dressed(gufunc: np.ufunc, outs: dict[str, Any], results: Any, matrices: bool) -> Any:
+def _wrapped(gufunc: np.ufunc, outs: dict[str, Any], results: Any, matrices: bool) -> Any:
     """The results, those written to a part of `out` as `out`; if `matrices`, single matrices as such."""
     _, dims = core_dimensions(gufunc)
     given = (*outs.values(), *(None,) * gufunc.nout)

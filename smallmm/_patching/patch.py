@@ -1,5 +1,5 @@
-"""NumPy and PyTorch made fast on stacks: loops and kernels of smallmm (csrc/python/patch/patch.c, patch_torch.c),
-put into them or taken out."""
+"""NumPy and PyTorch made fast on stacks: loops and kernels of smallmm (csrc/python/patch/) are put
+into them or taken out."""
 
 import os
 import platform

@@ -127,7 +127,7 @@ class _Writer:
                 lines.append(f"    {kind} *const v{i} = reinterpret_cast<{kind} *>(mine + {at[i]});")
         ends: Counter[int] = Counter(number + x.leaves_out for number, x in enumerate(steps) if x.leaves_out)
         for number, step in enumerate(steps):
-            own = ["MEET();", *step.lines]
+            own = ["SYNC_LANES();", *step.lines]
             if step.scratch:
                 place = at.get(-1 - number, 0)
                 define = (

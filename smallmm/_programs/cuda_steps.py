@@ -330,7 +330,7 @@ def _repeated(body: str, runs: int, kind: str, scratch: int) -> list[str]:
     """A step of each of some matrices in turn, which all have the same room of so many elements."""
     if runs > 1:
         lines = ["#pragma unroll UNROLL", f"for (int r = 0; r < {runs}; r++) {{", f"    {body}"]
-        lines += ["    MEET();", "}"] if scratch else ["}"]
+        lines += ["    SYNC_LANES();", "}"] if scratch else ["}"]
     else:
         lines = [body]
     return ["{", f"    SCRATCH({kind}, {scratch});", *lines, "}"] if scratch else lines

@@ -22,7 +22,7 @@ INT32, BOOL = np.dtype("i4"), np.dtype("?")
 INTEGERS = tuple(map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")))
 
 
-TAKEN = "float16, bfloat16, float32, float64, complex64, complex128, integers or bool"
+SUPPORTED = "float16, bfloat16, float32, float64, complex64, complex128, integers or bool"
 
 
 PYTHONS = (bool, int, float, complex)  # numbers that have no dtype of their own
@@ -37,7 +37,7 @@ def is_number(dtype: np.dtype) -> bool:
     return dtype in NUMBERS or is_half(dtype)
 
 
-def is_taken(dtype: np.dtype) -> bool:
+def is_supported(dtype: np.dtype) -> bool:
     return dtype in INTEGERS or dtype == BOOL or is_number(dtype)
 
 
@@ -53,7 +53,7 @@ def together(name: str, dtypes: Iterable[np.dtype]) -> np.dtype:
     return common if is_number(common) else FLOATS[1]
 
 
-def with_python(dtype: np.dtype, kind: type) -> np.dtype:
+def weak_promotion(dtype: np.dtype, kind: type) -> np.dtype:
     """The dtype of numbers of this one with a number of Python, of that kind."""
     return complex_of(dtype) if kind is complex else dtype
 

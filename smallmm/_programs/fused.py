@@ -20,13 +20,13 @@ from .._calls.arrays import as_numpy
 from .._libraries import library_of, on_device, type_name
 from .._libraries.dask import is_lazy, lazily
 from .arrays import as_library, copy_to, core_strides, is_dense, laid_out_like, refuse_out, wants_gradient
+from .batched_function import BatchedFunction, words
 from .compose import Met, namespace_of
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
-from .dtypes import FLOATS, TAKEN, is_number, is_taken, real_of, together
+from .dtypes import FLOATS, SUPPORTED, is_number, is_supported, real_of, together
 from .explanation import explanation_of
-from .function_of_stacks import FunctionOfStacks, words
-from .interpreter import run_unfused
+from .interpreter import interpret
 from .plan import MOST_RECORDS, Plan, structure, the_one
 from .symbols import Symbol, record_of
 
@@ -43,7 +43,7 @@ _NO_RULES = "a derivative is wanted, and not all steps have one in one pass"
 _TOO_LARGE = "a matrix is larger than the kernels take"
 
 
-class Fused(FunctionOfStacks):
+class Fused(BatchedFunction):
     """A function of stacks of matrices that `fuse` made. Call it with whole stacks."""
 
     def __init__(self, function: Callable[..., Any], signature: str | None) -> None:
@@ -189,8 +189,8 @@ class Fused(FunctionOfStacks):
 
     def _recorded(self, cores: Any, options: dict[str, Any]) -> Plan:
         for name, (dtype, *_) in zip(self._names, cores, strict=True):
-            if not is_taken(dtype):
-                raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected {TAKEN}")
+            if not is_supported(dtype):
+                raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected {SUPPORTED}")
         numbers = [dtype for dtype, *_ in cores if is_number(dtype)]
         record = record_of(self._name, real_of(together(self._name, numbers)) if numbers else FLOATS[1])
         symbols = [record.input(shape, dtype, dense) for dtype, shape, dense in cores]
@@ -408,7 +408,7 @@ class Fused(FunctionOfStacks):
                         "expected "
                         "arrays of one library"
                     )
-        results, infos = run_unfused(plan.record, plan.results, operands, plan.steps, xp)
+        results, infos = interpret(plan.record, plan.results, operands, plan.steps, xp)
         columns = [
             xp.reshape(xp.broadcast_to(x, batch + step.info.shape), (*batch, n))
             for x, step, n in zip(infos, plan.fallible, plan.columns, strict=True)

@@ -15,7 +15,7 @@ from .record import Record, Step, Value, View, basic_index, elementwise
 Stack = tuple[Any, int]  # an array, and how many of its first dimensions are batch dimensions
 
 
-def run_unfused(
+def interpret(
     record: Record, results: list[Any], arrays: list[Any], steps: list[Step], xp: Any
 ) -> tuple[list[Any], list[Any]]:
     """Results, and info of those steps that can fail. xp: the namespace of the arrays' library."""

@@ -24,13 +24,13 @@ from .dtypes import (
     INT32,
     NUMBERS,
     PYTHONS,
-    TAKEN,
+    SUPPORTED,
     complex_of,
     is_half,
-    is_taken,
+    is_supported,
     real_of,
     together,
-    with_python,
+    weak_promotion,
 )
 
 
@@ -148,8 +148,8 @@ class Record:
     def constant(self, array: Any, dtype: Any = None) -> Any:
         """An array as a symbol. dtype: of numbers, of which halves are not rounded: they are computed."""
         array = np.asarray(array, None if dtype is None else arithmetic(np.dtype(dtype)), order="C")
-        if not is_taken(array.dtype):
-            raise TypeError(f"{self.name}: a constant has dtype {array.dtype}; expected {TAKEN}")
+        if not is_supported(array.dtype):
+            raise TypeError(f"{self.name}: a constant has dtype {array.dtype}; expected {SUPPORTED}")
         key = ("constant", array.dtype, array.shape, array.tobytes())
         if key not in self._known:
             own = array.astype(arithmetic(self.dtype if array.dtype == BOOL else array.dtype))
@@ -171,7 +171,7 @@ class Record:
         if record is not None:
             raise TypeError(f"{self.name}: a value of another call of a fused function is used")
         if type(x) in PYTHONS:
-            return self.constant(x, BOOL if type(x) is bool else with_python(dtype or self.dtype, type(x)))
+            return self.constant(x, BOOL if type(x) is bool else weak_promotion(dtype or self.dtype, type(x)))
         return self.constant(x)
 
     # --- steps ---

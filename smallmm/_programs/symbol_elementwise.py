@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .dtypes import BOOL, COMPLEX, FLOATS, INTEGERS, real_of, with_python
+from .dtypes import BOOL, COMPLEX, FLOATS, INTEGERS, real_of, weak_promotion
 from .record import Record
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def where(condition: Any, x: Any, y: Any) -> Symbol:
     ]
     dtype = record.common(like) if like else FLOATS[1]
     for z in (x, y):
-        dtype = with_python(dtype, type(z))
+        dtype = weak_promotion(dtype, type(z))
     x, y = (record.as_number(record.as_symbol(z, dtype), dtype) for z in (x, y))
     condition = record.as_symbol(condition)
     if not _is_truth(condition) and condition.dtype != dtype:  # which might round it to 0

@@ -1,10 +1,9 @@
 """Which kernels can compute a problem on a GPU, with which parameters: what `tune` and benchmarks/tune try.
 
-A problem is a dictionary: ``op`` as in csrc/defs/ops.def, ``dtype``, ``m``, ``k``, ``n``, and what differs from
-contiguous operands (``order_a``, ``source_a`` and so on, ``small``). A candidate is a dictionary, too: the
-``kernel`` and its parameters. `fits` of each kernel (csrc/cuda/*/plan.c) says whether it can; nothing here is
-compiled or run.
-"""
+A problem is a dictionary: ``op`` as in csrc/defs/ops.def, ``dtype``, ``m``, ``k``, ``n``, and what differs
+from contiguous operands (``order_a``, ``source_a`` and so on, ``small``). A candidate is a dictionary, too:
+the ``kernel`` and its parameters. `fits` of each kernel (csrc/cuda/*/plan.c) says whether it can; nothing
+here is compiled or run."""
 
 from __future__ import annotations
 

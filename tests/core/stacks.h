@@ -211,8 +211,8 @@ static inline bool is_as_expected(const char *found, char *expected, size_t byte
     return !memcmp(found, expected, bytes);
 }
 
-static inline int describe_stack(char *text, size_t room, const char *name, const struct stack *s) {
-    return snprintf(text, room, " %s[%s, %s, strides %ld %ld %ld]", name, layout_names[s->layout],
+static inline int describe_stack(char *text, size_t workspace, const char *name, const struct stack *s) {
+    return snprintf(text, workspace, " %s[%s, %s, strides %ld %ld %ld]", name, layout_names[s->layout],
                     place_names[s->place], (long)s->x.batch, (long)s->x.row, (long)s->x.col);
 }
 

@@ -41,13 +41,13 @@ struct Level {
 };
 
 __device__ inline int *info_of(const smm_cuda_args &args, long long q) {
-    return static_cast<int *>(args.room) + (q - args.parts.first);
+    return static_cast<int *>(args.workspace) + (q - args.parts.first);
 }
 
 __device__ inline Level level_of(const smm_cuda_args &args, int number, long long q, long long column) {
     Level level = {static_cast<int>(args.n), 1};
     const long long columns = args.k ? args.k : 1;
-    Element *place = reinterpret_cast<Element *>(static_cast<char *>(args.room) + args.parts.infos) +
+    Element *place = reinterpret_cast<Element *>(static_cast<char *>(args.workspace) + args.parts.infos) +
                      ((q - args.parts.first) * columns + column) * args.parts.numbers;
     for (int i = 0; i < number; i++) {
         if (i) place += 4LL * level.n;

@@ -167,7 +167,7 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     const long long all = static_cast<long long>(gridDim.x) * THREADS;
     const long long me = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    const Own own = {static_cast<Element *>(args.room) + me, args.n, all < args.batch ? all : args.batch};
+    const Own own = {static_cast<Element *>(args.workspace) + me, args.n, all < args.batch ? all : args.batch};
     for (long long q = me; q < args.batch; q += all) {
         const int info = solve(args, own, q);
         if (args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;

@@ -241,7 +241,7 @@ __device__ inline void backward(const Own &own, Solution &solution, long long af
 /* Columns of X. Returns info. `room`: the thread's own, whose numbers are `apart`.
  *
  * Visits go to the last tile and back. */
-__device__ inline int solve(const smm_cuda_args &args, const Own &own, long long column, Element *room,
+__device__ inline int solve(const smm_cuda_args &args, const Own &own, long long column, Element *workspace,
                             long long apart) {
     constexpr int NUMBERS = State::count();
     const long long last = (args.n - 1) / ROWS;
@@ -252,7 +252,7 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
     for (long long visit = 0; visit <= 2 * last; visit++) {
         const long long tile = visit < last ? visit : 2 * last - visit, begin = tile * ROWS;
         const int steps = tile == last ? static_cast<int>(args.n - begin) : ROWS;
-        Element *const noted = room + tile * NUMBERS * apart;
+        Element *const noted = workspace + tile * NUMBERS * apart;
         if (visit < last) state.for_all([&](int i, Element x) { noted[i * apart] = x; });
         if (visit > last) state.for_all([&](int i, Element &x) { x = noted[i * apart]; });
         stage(args, own, begin, column);
@@ -270,13 +270,14 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const long long all = static_cast<long long>(gridDim.x) * THREADS;
     const long long apart = all < args.batch ? all : args.batch; /* threads with a system of their own */
     const long long me = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    Element *const room = static_cast<Element *>(args.room) + (me < apart ? me : apart - 1);
+    Element *const workspace = static_cast<Element *>(args.workspace) + (me < apart ? me : apart - 1);
 #pragma unroll 1
     for (long long begin = me - own.thread; begin < args.batch; begin += all) {
         const long long q = own.take(args, begin);
         int info = 0;
 #pragma unroll 1
-        for (long long column = 0; column < args.k; column += COLUMNS) info = solve(args, own, column, room, apart);
+        for (long long column = 0; column < args.k; column += COLUMNS)
+            info = solve(args, own, column, workspace, apart);
         if (own.thread < own.count && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;
     }
 }

@@ -24,7 +24,7 @@ void smm_banded_thread_baseline(const smm_cuda_problem *p, smm_cuda_parameters *
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_banded_thread, .lanes = 1, .threads = 32};
 }
 
-double smm_banded_thread_room(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
+double smm_banded_thread_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     (void)x;
     const double m = (double)args->m;
     return (p->op == SMM_OP_SOLVEH_BANDED ? m + 2 : 2 * m + 1) * (double)args->n * bytes_of(p);
@@ -60,7 +60,7 @@ void smm_banded_tiles_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x
 }
 
 /* What a thread writes down of each tile but the last. */
-double smm_banded_tiles_room(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
+double smm_banded_tiles_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     const int reach = reach_of(p);
     const int numbers =
         (p->op == SMM_OP_SOLVEH_BANDED ? reach * (reach + 1) / 2 : reach * (p->m - 1)) + reach * x->cols;
@@ -83,7 +83,7 @@ void smm_banded_parts_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x
 }
 
 /* Of each column the levels but the first, three diagonals and a right-hand side. */
-double smm_banded_parts_room(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
+double smm_banded_parts_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     (void)x;
     enum { LINES = 4 };
     double rows = 0;

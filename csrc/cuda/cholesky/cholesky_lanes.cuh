@@ -16,11 +16,11 @@
 #include "lanes.cuh"
 #include "element.cuh"
 #include "element_vectors.cuh"
-#include "image.cuh"
+#include "shared_tile.cuh"
 
 constexpr bool SOLVES = SMM_OP == SMM_OP_SOLVE_POS;
 constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-#include "rights.cuh"
+#include "rhs.cuh"
 
 constexpr bool CARRIES = K == 1, ALONE = CARRIES && LANES == 1;
 constexpr bool A_BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW;
@@ -60,13 +60,13 @@ struct Triangle {
 template <bool BY_ROWS, int SOURCE> struct Lay {
     static constexpr int EACH = BY_ROWS ? WIDE : 1, TOGETHER = 128 / (EACH * sizeof(T));
     static constexpr int PAD = SMM_PAD ? most(TURN / VECTOR, 1) : 0;
-    typedef Image<N, N, SOURCE, MATRICES, PAD> Plain;
+    typedef SharedTile<N, N, SOURCE, MATRICES, PAD> Plain;
     static constexpr int WANTED = BY_ROWS ? DOWN * (Plain::PITCH / EACH) : LANES; /* distance of matrices, in EACH */
     static constexpr int DISTANCE = (WANTED - N * Plain::PITCH / EACH) & (TOGETHER - 1);
     static constexpr int SKEW = SMM_PAD && LANES < TOGETHER ? ceil_div(DISTANCE * EACH, VECTOR) : 0;
 
     /* Of A no vector is read that lies above the diagonal. */
-    struct I : Image<N, N, SOURCE, MATRICES, PAD, SKEW> {
+    struct I : SharedTile<N, N, SOURCE, MATRICES, PAD, SKEW> {
         static constexpr bool QUICK = true;
         __device__ static bool wanted(int line, int place) {
             return place + VECTOR > N || (BY_ROWS ? place <= line : place + VECTOR > line);
@@ -280,7 +280,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         const int shift = stage<ImageA, THREADS, SMM_ASYNC>(shared, a, first, count, where[0],
                                                             A_BY_ROWS ? a.row : a.col, A_BY_ROWS ? a.col : a.row);
         T *rights = shared + IMAGES, *numbers = rights + RIGHTS + q * N, *right = numbers + MATRICES * N;
-        if constexpr (SOLVES) stage_rights<SMM_ASYNC>(args, rights, first, count);
+        if constexpr (SOLVES) stage_rhs<SMM_ASYNC>(args, rights, first, count);
         copies_done();
         __syncthreads();
         Triangle l;

@@ -21,7 +21,7 @@ bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x,
     return ceil_div(p->n, x->lanes) * p->n * p->n <= most_operations;
 }
 
-/* Bytes of an image, as Image::ELEMENTS of image.cuh. */
+/* Bytes of an image, as Image::ELEMENTS of shared_tile.cuh. */
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
                          int lines, int length, int skew) {
     const int vector = 16 / bytes_of(p);

@@ -98,7 +98,7 @@ __device__ inline void read(T *images, const smm_cuda_args &args, long long firs
 }
 
 /* The lanes of a matrix make all of its image NaN. */
-__device__ inline void spoil(T *image) {
+__device__ inline void fill_nan(T *image) {
     __syncwarp(same_matrix()); /* until all of them have written to it */
     for (int e = lane(); e < N * PITCH; e += LANES) image[e] = not_a_number();
 }

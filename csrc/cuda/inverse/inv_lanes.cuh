@@ -24,14 +24,14 @@ static_assert(SMM_SHARED == ceil_div(MATRICES * MATRIX, VECTOR) * 16, "the plan 
 /* A thread with a whole matrix, whose lines are whole vectors, may read it where it lies. */
 constexpr bool STAGES = SMM_ASYNC || LANES > 1 || !WHOLE || !ALIGNED || SMM_SOURCE_A != SMM_SOURCE_FLAT;
 
-#include "inv_doubts.cuh"
+#include "inv_singularity.cuh"
 #include "inv_image.cuh"
 
 /* A lane's part of a matrix. */
 struct Rows {
     T x[ROWS][N];
     int origin[ROWS]; /* the row of A that this one was */
-    Doubts doubts;
+    SingularityTest doubts;
 
     __device__ bool is_row(int r) const { return N % LANES == 0 || r < ROWS - 1 || lane() + LANES * r < N; }
     __device__ int row(int r) const { return lane() + LANES * r; }
@@ -146,7 +146,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const int info = settle(args, first, count, of_warp, rows.doubts);
     if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
         *beside<int>(args, SMM_INFO, first + of_warp, 1) = info;
-    if (__builtin_expect(info || isinf(rows.doubts.size), 0)) spoil(image);
+    if (__builtin_expect(info || isinf(rows.doubts.size), 0)) fill_nan(image);
     __syncwarp();
     write(images, args, first, count);
 }

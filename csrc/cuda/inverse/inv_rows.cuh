@@ -28,7 +28,7 @@ constexpr int IMAGES = ceil_div(OF_WARP * most(MATRIX, PUBLISHED), VECTOR) * VEC
 constexpr int OF_WARP_SHARED = IMAGES + ceil_div(OF_WARP * 2 * N, 16) * VECTOR; /* elements */
 static_assert(SMM_SHARED == THREADS / 32 * OF_WARP_SHARED * sizeof(T), "the plan counts otherwise");
 
-#include "inv_doubts.cuh"
+#include "inv_singularity.cuh"
 #include "inv_image.cuh"
 
 /* --- the choice of pivots --- */
@@ -43,11 +43,11 @@ typedef unsigned char Row;
 /* Which row is the next pivot row. Rows stay where they are: where exchanges would have brought them follows from the
  * pivot rows so far. */
 struct Pivots {
-    unsigned tag[ROWS];  /* ROW_BITS - row */
-    unsigned mask[ROWS]; /* of the leading bits that are compared; 0: has been a pivot row */
-    bool found[ROWS];    /* it is the lane's row r */
-    T inverse;           /* of the pivot, in the lane that has it */
-    Doubts doubts;       /* the size is that of the lane's pivots */
+    unsigned tag[ROWS];     /* ROW_BITS - row */
+    unsigned mask[ROWS];    /* of the leading bits that are compared; 0: has been a pivot row */
+    bool found[ROWS];       /* it is the lane's row r */
+    T inverse;              /* of the pivot, in the lane that has it */
+    SingularityTest doubts; /* the size is that of the lane's pivots */
 
     __device__ Pivots() {
 #pragma unroll
@@ -225,7 +225,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const int info = settle(args, first, count, of_warp, pivots.doubts);
     if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
         *beside<int>(args, SMM_INFO, first + of_warp, 1) = info;
-    if (__builtin_expect(info || isinf(pivots.doubts.size), 0)) spoil(image);
+    if (__builtin_expect(info || isinf(pivots.doubts.size), 0)) fill_nan(image);
     __syncwarp();
     write(images, args, first, count);
 }

@@ -37,7 +37,7 @@ __device__ inline void parts_meet() {
 constexpr int STRIDE = width_of(N), PITCH = N, MATRIX = (N * N / STRIDE | 1) * STRIDE;
 constexpr int IMAGES = ceil_div(OF_WARP * MATRIX, VECTOR) * VECTOR; /* elements */
 
-#include "inv_doubts.cuh"
+#include "inv_singularity.cuh"
 #include "inv_image.cuh"
 
 /* Flat matrices first .. first + count of A, by columns, come to the images. The threads of a warp copy ACROSS columns
@@ -123,7 +123,7 @@ template <int STEPS> struct Panel {
         }
     }
 
-    __device__ void take_step(int s, int pivot_row, Doubts &doubts) {
+    __device__ void take_step(int s, int pivot_row, SingularityTest &doubts) {
         pivot[s] = pivot_row * N;
         find(own[s], pivot[s], s);
         inverse[s] = doubts.invert(own[s][s]);
@@ -286,7 +286,7 @@ template <int STEPS> __device__ inline void update(const Panel<STEPS> &panel, T 
 }
 
 /* Steps k .. k + STEPS. */
-template <int STEPS> __device__ inline void eliminate(T *image, Pivots &pivots, Doubts &doubts, int k) {
+template <int STEPS> __device__ inline void eliminate(T *image, Pivots &pivots, SingularityTest &doubts, int k) {
     Panel<STEPS> panel;
     panel.image = image + k;
 #pragma unroll
@@ -316,7 +316,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     else
         read(images, args, first, count, &lists.arrival);
     Pivots pivots{&lists.pivot[0][matrix()]};
-    Doubts doubts;
+    SingularityTest doubts;
 #pragma unroll 1
     for (int k = 0; k + PANEL <= N; k += PANEL) eliminate<PANEL>(image, pivots, doubts, k);
     if constexpr (N % PANEL > 0) eliminate<most(N % PANEL, 1)>(image, pivots, doubts, N - N % PANEL);

@@ -66,7 +66,7 @@ __device__ inline void add_block_products(double (&c0)[2], double (&c1)[2], doub
 constexpr int PITCH = (8 * BLOCKS + 4) * SIZE;
 __device__ constexpr int place_of_col(int col) { return (col / 8 * 8 + col % 4 * 2 + col / 4 % 2) * SIZE; }
 
-#include "inv_doubts.cuh"
+#include "inv_singularity.cuh"
 
 /* Shared memory of a warp: a panel's pivot rows as they are at their steps, and in the end; and the panel's own columns
  * of them, of which the diagonal are the pivots' reciprocals, left and right of it the multipliers. Later on the image
@@ -163,7 +163,7 @@ __device__ inline unsigned eliminate(Pivots &pivots, Row *pivot_rows, T (&f)[PAN
 struct Careful {
     T f[PANEL];
     int step;
-    Doubts doubts;
+    SingularityTest doubts;
     unsigned found_at;
 };
 __device__ __noinline__ void eliminate_carefully(Row *pivot_rows, Careful &x, int k) {
@@ -175,7 +175,7 @@ __device__ __noinline__ void eliminate_carefully(Row *pivot_rows, Careful &x, in
 
 /* The rows of the panel of column K after its steps, and what eliminate() returns. */
 template <int K> __device__ inline unsigned rows_of_panel(Tile &tile, Pivots &pivots, Row *pivot_rows, T (&f)[PANEL]) {
-    const Doubts before = pivots.doubts;
+    const SingularityTest before = pivots.doubts;
     tile.give<K>(f);
     unsigned found_at = eliminate<false>(pivots, pivot_rows, f, K);
     if (__builtin_expect(pivots.unsure(), 0)) {

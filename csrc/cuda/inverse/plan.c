@@ -77,9 +77,9 @@ bool smm_inv_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     if (p->op != SMM_OP_INV || p->dtype != SMM_F64 || p->n <= 8 || x->lanes != 32) return false;
     if (!smm_cuda_whole_matrices(p, x, grid)) return false;
     const int blocks = ceil_div(p->n, 8);
-    const bool by_columns = p->source_c == SMM_SOURCE_FLAT && p->order_c == SMM_ORDER_ROW; /* of C^T */
+    const bool column_major = p->source_c == SMM_SOURCE_FLAT && p->order_c == SMM_ORDER_ROW; /* of C^T */
     const int pitch = (8 * blocks + 4) * 8; /* its PITCH and IMAGE_PITCH */
-    const int image_pitch = (by_columns ? 8 * blocks + 2 : 8 * (blocks | 1)) * 8;
+    const int image_pitch = (column_major ? 8 * blocks + 2 : 8 * (blocks | 1)) * 8;
     const int of_panel = 2 * PANEL * pitch + PANEL * PANEL * 8;
     grid->shared = grid->matrices * (most(of_panel, p->n * image_pitch) + 32);
     return true;

@@ -7,8 +7,8 @@ typedef unsigned char Row; /* of a list of rows */
 
 /* Which row is the next pivot row. */
 struct Pivots {
-    int step = -1; /* of which the thread's row was the pivot row; or -1 */
-    Doubts doubts; /* the size is that of the thread's pivot */
+    int step = -1;          /* of which the thread's row was the pivot row; or -1 */
+    SingularityTest doubts; /* the size is that of the thread's pivot */
     unsigned number = threadIdx.x % 32;
 
     bool found;              /* the pivot row is the thread's */

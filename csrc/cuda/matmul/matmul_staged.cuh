@@ -7,13 +7,13 @@
  * Limits: the shared memory of a block; tiles of up to 256 bytes, which stay in registers. */
 #include "common.cuh"
 #include "matmul_elements.cuh"
-#include "image.cuh"
+#include "shared_tile.cuh"
 #include "matmul_tile.cuh"
 
 constexpr int THREADS = SMM_THREADS, MATRICES = SMM_MATRICES;
-typedef Image<A_BY_ROWS ? M : K, A_BY_ROWS ? K : M, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
-typedef Image<B_BY_ROWS ? K : N, B_BY_ROWS ? N : K, SMM_SOURCE_B, MATRICES, SMM_PAD> ImageB;
-typedef Image<M, N, SMM_SOURCE_C, MATRICES, SMM_PAD> ImageC;
+typedef SharedTile<A_BY_ROWS ? M : K, A_BY_ROWS ? K : M, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
+typedef SharedTile<B_BY_ROWS ? K : N, B_BY_ROWS ? N : K, SMM_SOURCE_B, MATRICES, SMM_PAD> ImageB;
+typedef SharedTile<M, N, SMM_SOURCE_C, MATRICES, SMM_PAD> ImageC;
 static_assert(SMM_SHARED == most(ImageA::ELEMENTS + ImageB::ELEMENTS, ImageC::ELEMENTS) * sizeof(Element),
               "the plan counts otherwise");
 typedef Tile<ImageA::WIDTH, ImageA::PITCH, ImageB::WIDTH, ImageB::PITCH, ImageC::WIDTH> TileC;

@@ -99,15 +99,15 @@ bool smm_matmul_one_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
         return false;
     const bool in_place = w.along == w.is_b && p->k == w.length;
     const int bytes = w.lines * (p->k + (in_place ? 0 : w.length)) * bytes_of(p);
-    const int room = SHARED / x->blocks - SHARED_OF_SYSTEM;
+    const int workspace = SHARED / x->blocks - SHARED_OF_SYSTEM;
     int matrices = most(g, x->threads / x->lanes / g * g);
-    while (x->stages * matrices * bytes > room && matrices > g) matrices = most(g, matrices / 2 / g * g);
+    while (x->stages * matrices * bytes > workspace && matrices > g) matrices = most(g, matrices / 2 / g * g);
     *grid = (smm_cuda_grid){.matrices = matrices,
                             .threads = x->threads,
                             .shared = x->stages * matrices * bytes,
                             .resident = x->blocks,
                             .aligned = true};
-    return grid->shared <= room;
+    return grid->shared <= workspace;
 }
 
 /* --- the cost of a tile: passes of the shared memory, and products ---
@@ -139,7 +139,7 @@ static int passes(const smm_cuda_problem *p, const int *address, int lanes, int 
     return sum;
 }
 
-typedef struct lines { /* of an image, as in image.cuh */
+typedef struct lines { /* of an image, as in shared_tile.cuh */
     int pitch, width, matrix;
 } lines;
 

@@ -10,7 +10,7 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
     const View<X, N, 1> work = {scratch};
     X *const pivots = scratch + N * N;
     copy_matrix<N, N>(work, transposed_if<!DIRECT>(a), lane);
-    MEET();
+    SYNC_LANES();
     X size = 0, largest = 0;
     bool doubt = false, nan = false;
 #pragma unroll UNROLL
@@ -28,9 +28,9 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
         doubt |= DIRECT ? !is_normal(r) : pivot == 0;
         size = fmax(size, fabs(pivot));
         if (lane == 0) pivots[k] = p;
-        MEET();
+        SYNC_LANES();
         exchange_rows<N, N>(work, k, p, lane);
-        MEET();
+        SYNC_LANES();
 #pragma unroll UNROLL
         for (int i = lane; i < N; i += LANES) {
             if (i == k) continue;
@@ -39,10 +39,10 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
             for (int j = 0; j < N; j++)
                 work(i, j) = multiply_add(-f, j == k ? X(1) : work(k, j), j == k ? X(0) : work(i, j));
         }
-        MEET();
+        SYNC_LANES();
 #pragma unroll INNER
         for (int j = lane; j < N; j += LANES) work(k, j) = (j == k ? X(1) : work(k, j)) * r;
-        MEET();
+        SYNC_LANES();
     }
     /* This is the inverse of P A: the inverse of A has its columns exchanged. Each thread has whole rows. */
 #pragma unroll UNROLL
@@ -64,7 +64,7 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
                 work(i, p) = x;
             }
         }
-    MEET();
+    SYNC_LANES();
     const bool overflows = !DIRECT && isinf(size);
 #pragma unroll INNER
     for (int e = 0; e < N * N; e++) {
@@ -73,19 +73,19 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
         largest = fmax(largest, fabs(x));
     }
     doubt |= nan || (!DIRECT && (N * largest * size >= DOUBTFUL || largest * largest <= LEAST_SQUARES));
-    MEET();
+    SYNC_LANES();
     copy_matrix<N, N>(transposed_if<!DIRECT>(inverse), work, lane);
-    MEET();
+    SYNC_LANES();
     int failed = 0;
     bool any = doubt;
     if constexpr (LANES > 1) any = __any_sync(~0u, doubt);
     if (any) {
         copy_matrix<N, N>(work, a, lane);
-        MEET();
+        SYNC_LANES();
         bool finite = true;
 #pragma unroll INNER
         for (int e = 0; e < N * N; e++) finite &= (bool)isfinite(scratch[e]);
-        MEET();
+        SYNC_LANES();
         const Factors f = factor<N>(work, lane, [](int, int) {});
         if (doubt) failed = f.info ? f.info : nan && finite ? N : 0;
     }

@@ -51,10 +51,10 @@ template <int N, class A, class Exchange> inline Factors factor(A a, int lane, E
         zero |= pivot == 0;
         if (!f.info && (zero || isinf(pivot))) f.info = k + 1;
         finite &= zero || isfinite(pivot);
-        MEET();
+        SYNC_LANES();
         exchange_rows<N, N>(a, k, p, lane);
         exchange(k, p);
-        MEET();
+        SYNC_LANES();
         const X r = 1 / pivot;
 #pragma unroll UNROLL
         for (int i = lane; i < N; i += LANES) {
@@ -64,7 +64,7 @@ template <int N, class A, class Exchange> inline Factors factor(A a, int lane, E
 #pragma unroll INNER
             for (int j = k + 1; j < N; j++) a(i, j) = multiply_add(-l, a(k, j), a(i, j));
         }
-        MEET();
+        SYNC_LANES();
     }
     f.singular = zero && finite;
     return f;
@@ -75,7 +75,7 @@ inline void step_solve(A a, B b, To x, Info info, X *scratch, int lane) {
     const View<X, N, 1> lu = {scratch};
     copy_matrix<N, N>(lu, a, lane);
     copy_matrix<N, K>(x, b, lane);
-    MEET();
+    SYNC_LANES();
     const Factors f = factor<N>(lu, lane, [&](int k, int p) { exchange_rows<N, K>(x, k, p, lane); });
     substitute<N, K, false, true>(lu, x, lane);
     substitute<N, K, true, false>(lu, x, lane);
@@ -86,7 +86,7 @@ inline void step_solve(A a, B b, To x, Info info, X *scratch, int lane) {
 template <int FORM, int M, int N, int K, class A, class To, class Pivots, class Info, class Scratch>
 inline void step_lu(A a, To lu, Pivots pivots, Info info, Scratch, int lane) {
     copy_matrix<N, N>(lu, a, lane);
-    MEET();
+    SYNC_LANES();
     const Factors f = factor<N>(lu, lane, [&](int k, int p) {
         if (lane == 0) pivots(k) = p;
     });
@@ -114,7 +114,7 @@ inline void step_lu_solve(A lu, Pivots pivots, B b, To x, Info info, Scratch, in
         exchange_rows<N, K>(x, i, p < i || p >= N ? i : p, lane);
     };
     copy_matrix<N, K>(x, b, lane);
-    MEET();
+    SYNC_LANES();
     if constexpr (TRANSPOSED) {
         substitute<N, K, false, false>(transposed(lu), x, lane);
         substitute<N, K, true, true>(transposed(lu), x, lane);
@@ -123,11 +123,11 @@ inline void step_lu_solve(A lu, Pivots pivots, B b, To x, Info info, Scratch, in
     } else {
 #pragma unroll UNROLL
         for (int i = 0; i < N; i++) exchange(i);
-        MEET();
+        SYNC_LANES();
         substitute<N, K, false, true>(lu, x, lane);
         substitute<N, K, true, false>(lu, x, lane);
     }
-    MEET();
+    SYNC_LANES();
     if (failed) fill<N, K>(x, lane, not_a_number(typename To::X()));
     put_info(info, lane, failed);
 }
@@ -139,7 +139,7 @@ template <int N, class A, class X> inline Determinant<X> determinant_of(A a, X *
     const View<X, N, 1> lu = {scratch};
     unsigned exchanged = 0;
     copy_matrix<N, N>(lu, a, lane);
-    MEET();
+    SYNC_LANES();
     const Factors f = factor<N>(lu, lane, [&](int k, int p) { exchanged |= unsigned(p != k) << k; });
     Determinant<X> determinant;
 #pragma unroll UNROLL

@@ -14,7 +14,7 @@ constexpr int UNROLL = LANES == 1 ? 0x7fff : 1; /* of loops over steps and rows 
 constexpr int INNER = LANES == 1 ? 0x7fff : 4;  /* of loops within a row */
 
 /* What the threads of a matrix wrote is seen by all of them. */
-#define MEET() \
+#define SYNC_LANES() \
     if constexpr (LANES > 1) __syncwarp()
 
 /* By which a step knows what it is. */

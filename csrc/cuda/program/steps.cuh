@@ -1,7 +1,7 @@
 /* steps.cuh: the operations that programs have: step_<operation> for a matrix, by its LANES threads, in the order of
  * operations of csrc/reference, which all kernels follow. Operands are views, in the order of ops.def; `scratch` has
- * the elements that smallmm/_programs/cuda_steps.py says. All threads come to every MEET, whatever their matrices are
- * like.
+ * the elements that smallmm/_programs/cuda_steps.py says. All threads come to every SYNC_LANES, whatever their matrices
+ * are like.
  */
 
 template <class X_, int ROW, int COL> struct View {

@@ -19,19 +19,19 @@ template <int N, int K, bool UPPER, bool UNIT, class A, class To> inline void su
 #pragma unroll
             for (int i = 0; i < N; i++) x(i, c) = y[i];
         }
-        MEET();
+        SYNC_LANES();
     } else {
 #pragma unroll 1
         for (int step = 0; step < N; step++) {
             const int j = UPPER ? N - 1 - step : step;
             if (!UNIT && lane < K) x(j, lane) = quotient<X>(x(j, lane), a(j, j), 1 / a(j, j));
-            MEET();
+            SYNC_LANES();
 #pragma unroll 2
             for (int e = lane; e < N * K; e += LANES) {
                 const int i = e / K, c = e % K;
                 if (UPPER ? i < j : i > j) x(i, c) = multiply_add(-a(i, j), x(j, c), x(i, c));
             }
-            MEET();
+            SYNC_LANES();
         }
     }
 }
@@ -50,7 +50,7 @@ inline void step_solve_triangular(A a, B b, To x, Info info, Scratch, int lane) 
     constexpr bool UNIT = FORM & UNIT_FORM;
     const int zero = UNIT ? 0 : zero_of<N>(a);
     copy_matrix<N, K>(x, b, lane);
-    MEET();
+    SYNC_LANES();
     substitute<N, K, bool(FORM & UPPER_FORM), UNIT>(a, x, lane);
     if (zero) fill<N, K>(x, lane, not_a_number(typename To::X()));
     put_info(info, lane, zero);
@@ -66,7 +66,7 @@ template <int FORM, int M, int N, int K, class A, class B, class To, class Info,
 inline void step_cho_solve(A a, B b, To x, Info info, Scratch, int lane) {
     const int zero = zero_of<N>(a);
     copy_matrix<N, K>(x, b, lane);
-    MEET();
+    SYNC_LANES();
     solve_from_cholesky<N, K>(transposed_if<bool(FORM & UPPER_FORM)>(a), x, lane);
     if (zero) fill<N, K>(x, lane, not_a_number(typename To::X()));
     put_info(info, lane, zero);
@@ -81,22 +81,22 @@ template <int N, class A, class L> inline int cholesky(A a, L l, int lane) {
     int info = 0;
 #pragma unroll INNER
     for (int e = lane; e < N * N; e += LANES) l(e / N, e % N) = e / N >= e % N ? a(e / N, e % N) : X(0);
-    MEET();
+    SYNC_LANES();
 #pragma unroll UNROLL
     for (int j = 0; j < N; j++) {
         const X pivot = l(j, j);
         if (!(pivot > 0) && !info) info = j + 1;
         const X diagonal = root(pivot), r = 1 / diagonal;
-        MEET();
+        SYNC_LANES();
 #pragma unroll UNROLL
         for (int i = lane; i < N; i += LANES)
             if (i >= j) l(i, j) = i == j ? diagonal : l(i, j) * r;
-        MEET();
+        SYNC_LANES();
 #pragma unroll UNROLL
         for (int i = lane; i < N; i += LANES)
 #pragma unroll INNER
             for (int k = j + 1; k <= i; k++) l(i, k) = multiply_add(-l(i, j), l(k, j), l(i, k));
-        MEET();
+        SYNC_LANES();
     }
     return info;
 }

@@ -16,7 +16,7 @@
 #include "lanes.cuh"
 #include "element.cuh"
 #include "element_vectors.cuh"
-#include "image.cuh"
+#include "shared_tile.cuh"
 #include "householder.cuh"
 
 constexpr bool RAW = SMM_OP == SMM_OP_QR_RAW, FORMS_Q = SMM_OP == SMM_OP_QR;
@@ -40,9 +40,9 @@ constexpr int REFLECTORS = KEPT * PITCH + (KEPT * PITCH / VECTOR % 2 ? 0 : VECTO
 
 constexpr bool FLAT_A = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
 constexpr bool FLAT_C = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW;
-typedef Image<1, M * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageA;
-typedef Image<1, M * K, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageQ;
-typedef Image<1, K * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageR;
+typedef SharedTile<1, M * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageA;
+typedef SharedTile<1, M * K, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageQ;
+typedef SharedTile<1, K * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageR;
 static_assert(SMM_SHARED == sizeof(T) * ((KEPT ? MATRICES * REFLECTORS : 0) +
                                          (SMM_THROUGH_SHARED
                                               ? most(ImageA::ELEMENTS,

@@ -252,7 +252,7 @@ template <class Large> __device__ inline void form_large(Work &w, const Large &t
     EACH(int j = lane(); j < COLUMNS; j += LANES) {
         if constexpr (FEW) {
             form_large_column(w, j, few + j, COLUMNS);
-        } else if constexpr (COMPLEX && M == N) { /* in the room of V, which is written */
+        } else if constexpr (COMPLEX && M == N) { /* in the workspace of V, which is written */
             form_large_column(w, j, w.r.from(0, j), Rows::PITCH);
             for (int i = 0; i < M; i++) to.put(i, j, w.r.at(i, j));
         } else {

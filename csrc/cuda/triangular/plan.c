@@ -19,9 +19,9 @@ void smm_triangular_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameter
     enum { MOST_LANES = 16 };
     const int by_rows = p->n <= 3 ? 1 : p->n <= 6 ? 2 : p->n <= 12 ? 4 : p->n <= 16 ? 8 : MOST_LANES;
     const int fewest = p->n <= 3 ? 1 : p->n <= 6 ? 2 : p->n <= 24 ? 4 : 8; /* fewer have too many matrices in a block */
-    const int by_columns = least(MOST_LANES, most(fewest, power_of_two(ceil_div(p->k, SMM_CUDA_OWN))));
+    const int column_major = least(MOST_LANES, most(fewest, power_of_two(ceil_div(p->k, SMM_CUDA_OWN))));
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_triangular_lanes,
-                               .lanes = p->k > 1 ? by_columns : by_rows,
+                               .lanes = p->k > 1 ? column_major : by_rows,
                                .threads = 64,
                                .pad = 1,
                                .async = 1};

@@ -14,16 +14,16 @@
 #include "lanes.cuh"
 #include "element.cuh"
 #include "element_vectors.cuh"
-#include "image.cuh"
+#include "shared_tile.cuh"
 
 constexpr int N = SMM_N, K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int ROWS = ceil_div(N, LANES);
 #include "exchanges.cuh"
-#include "rights.cuh"
+#include "rhs.cuh"
 
 constexpr bool UNIT = SMM_FORM & 2, TRANSPOSED = SMM_FORM & 4, BY_LU = SMM_OP == SMM_OP_LU_SOLVE;
 constexpr bool UPPER = SMM_OP == SMM_OP_SOLVE_TRIANGULAR && SMM_FORM & 1;
-typedef Image<N, N, SMM_SOURCE_A, MATRICES, SMM_PAD, SEVERAL> ImageA;
+typedef SharedTile<N, N, SMM_SOURCE_A, MATRICES, SMM_PAD, SEVERAL> ImageA;
 constexpr int RECIPROCALS = SEVERAL ? MATRICES * N : 0;
 static_assert(SMM_SHARED == (ImageA::ELEMENTS + RIGHTS + RECIPROCALS) * sizeof(T) +
                                 (BY_LU ? MATRICES * N * (SEVERAL ? sizeof(int) : sizeof(T)) : 0),
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     constexpr bool BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW;
     const int shift = stage<ImageA, THREADS, SMM_ASYNC>(shared, a, first, count, where, BY_ROWS ? a.row : a.col,
                                                         BY_ROWS ? a.col : a.row);
-    stage_rights<SMM_ASYNC>(args, rights, first, count);
+    stage_rhs<SMM_ASYNC>(args, rights, first, count);
     copies_done();
     __syncthreads();
 

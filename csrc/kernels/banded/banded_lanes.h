@@ -1,5 +1,5 @@
 /* banded_lanes.h: solves with matrices of few diagonals and any order, LANES systems side by side. The diagonals of all
- * of them, with what elimination fills in, are in the thread's room: rows of n vectors. */
+ * of them, with what elimination fills in, are in the thread's workspace: rows of n vectors. */
 
 INLINE intptr_t banded_bytes(const smm_call *call, intptr_t rows) {
     return call->n * (rows + least(BLOCK, call->k)) * (intptr_t)sizeof(vec);
@@ -27,7 +27,7 @@ INLINE smm_operand sides_from(const smm_operand *x, intptr_t k) {
 
 /* --- three diagonals: as LAPACK's gttrf and gtts2 --- */
 
-static intptr_t KERNEL(tridiagonal_lanes_room)(const smm_call *call) {
+static intptr_t KERNEL(tridiagonal_lanes_workspace)(const smm_call *call) {
     return banded_bytes(call, 4) + call->n * (intptr_t)sizeof(uint32_t);
 }
 
@@ -87,8 +87,9 @@ INLINE void tridiagonal_solve(const tridiagonal *t, vec *x, intptr_t n, intptr_t
 INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last, const bool pivoted) {
     const intptr_t n = call->n;
     const smm_solve_tridiagonal_operands *o = &call->solve_tridiagonal;
-    vec *const room = smm_kernel_room(), *const x = room + 4 * n;
-    const tridiagonal t = {room, room + n, room + 2 * n, room + 3 * n, (uint32_t *)(x + n * least(BLOCK, call->k))};
+    vec *const workspace = smm_kernel_workspace(), *const x = workspace + 4 * n;
+    const tridiagonal t = {workspace, workspace + n, workspace + 2 * n, workspace + 3 * n,
+                           (uint32_t *)(x + n * least(BLOCK, call->k))};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         KERNEL(lanes_load)(t.dl, &o->dl, q, n - 1, 1, count);
@@ -97,7 +98,7 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
         const vec info = tridiagonal_factor(&t, n, pivoted);
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
-            if (!smm_kernel_goes_on(n, k)) return;
+            if (!smm_kernel_should_continue(n, k)) return;
             const intptr_t width = least(BLOCK, call->k - k);
             const smm_operand b = sides_from(&o->b, k), to = sides_from(&o->x, k);
             KERNEL(lanes_load)(x, &b, q, n, width, count);
@@ -112,7 +113,7 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
 }
 
 /* Streams of operands, which the hardware prefetches. */
-static void KERNEL(tridiagonal_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(tridiagonal_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     if (call->form & SMM_UNPIVOTED)
         tridiagonal_loop(call, first, last, false);
@@ -122,7 +123,7 @@ static void KERNEL(tridiagonal_lanes)(const smm_call *call, intptr_t first, intp
 
 /* --- any diagonals: as LAPACK's gbtf2 and gbtrs. Element (i, j) is in row lower + upper + i - j, column j --- */
 
-static intptr_t KERNEL(banded_lanes_room)(const smm_call *call) { return banded_bytes(call, 2 * call->m + 2); }
+static intptr_t KERNEL(banded_lanes_workspace)(const smm_call *call) { return banded_bytes(call, 2 * call->m + 2); }
 
 INLINE vec banded_factor(vec *w, vec *r, vec *pivots, intptr_t n, intptr_t lower, intptr_t all) {
     vec info = lane_set(0);
@@ -175,11 +176,11 @@ INLINE void banded_solve(const vec *w, const vec *r, const vec *pivots, vec *x, 
     }
 }
 
-static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     const intptr_t n = call->n, m = call->m;
     const smm_solve_banded_operands *o = &call->solve_banded;
-    vec *const r = smm_kernel_room(), *const pivots = r + n, *const w = pivots + n, *const x = w + 2 * m * n;
+    vec *const r = smm_kernel_workspace(), *const pivots = r + n, *const w = pivots + n, *const x = w + 2 * m * n;
     for (intptr_t q = first, count; q < last; q += count) {
         const intptr_t lower = smm_lower_of(call, q), all = m - 1;
         for (count = 1; count < least(LANES, last - q); count++) /* side by side only if equal */
@@ -194,7 +195,7 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
         const vec info = banded_factor(w, r, pivots, n, lower, all);
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
-            if (!smm_kernel_goes_on(n, k)) return;
+            if (!smm_kernel_should_continue(n, k)) return;
             const intptr_t width = least(BLOCK, call->k - k);
             const smm_operand b = sides_from(&o->b, k), to = sides_from(&o->x, k);
             KERNEL(lanes_load)(x, &b, q, n, width, count);
@@ -207,15 +208,15 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
 
 /* --- positive definite ones: as LAPACK's pbtf2 --- */
 
-static intptr_t KERNEL(banded_pos_lanes_room)(const smm_call *call) { return banded_bytes(call, call->m + 1); }
+static intptr_t KERNEL(banded_pos_lanes_workspace)(const smm_call *call) { return banded_bytes(call, call->m + 1); }
 
 /* Element (j + t, j) of the lower triangle, which is (j, j + t) of the upper one, is diagonal[j + t * step]. */
-static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     const intptr_t n = call->n, m = call->m;
     const bool upper = call->form & SMM_UPPER;
     const smm_solveh_banded_operands *o = &call->solveh_banded;
-    vec *const r = smm_kernel_room(), *const w = r + n, *const x = w + m * n;
+    vec *const r = smm_kernel_workspace(), *const w = r + n, *const x = w + m * n;
     vec *const diagonal = upper ? w + (m - 1) * n : w;
     const intptr_t step = upper ? 1 - n : n;
     for (intptr_t q = first; q < last; q += LANES) {
@@ -233,7 +234,7 @@ static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intpt
         }
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += BLOCK) {
-            if (!smm_kernel_goes_on(n, k)) return;
+            if (!smm_kernel_should_continue(n, k)) return;
             const intptr_t width = least(BLOCK, call->k - k);
             const smm_operand b = sides_from(&o->b, k), to = sides_from(&o->x, k);
             KERNEL(lanes_load)(x, &b, q, n, width, count);

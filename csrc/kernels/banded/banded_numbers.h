@@ -26,7 +26,7 @@ INLINE void numbers_divide(num *x, num p, intptr_t count) {
 
 /* --- three diagonals: as LAPACK's gttrf and gtts2 --- */
 
-static intptr_t KERNEL(tridiagonal_lanes_room)(const smm_call *call) {
+static intptr_t KERNEL(tridiagonal_lanes_workspace)(const smm_call *call) {
     return banded_numbers_bytes(call, 4) + call->n * (intptr_t)sizeof(uint32_t);
 }
 
@@ -72,13 +72,13 @@ INLINE void tridiagonal_solve_numbers(const tridiagonal_of_numbers *t, num *x, i
     }
 }
 
-static void KERNEL(tridiagonal_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(tridiagonal_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     const intptr_t n = call->n;
     const bool pivoted = !(call->form & SMM_UNPIVOTED);
     const smm_solve_tridiagonal_operands *o = &call->solve_tridiagonal;
-    num *const room = smm_kernel_room(), *const x = room + 4 * n;
-    const tridiagonal_of_numbers t = {room, room + n, room + 2 * n, room + 3 * n,
+    num *const workspace = smm_kernel_workspace(), *const x = workspace + 4 * n;
+    const tridiagonal_of_numbers t = {workspace, workspace + n, workspace + 2 * n, workspace + 3 * n,
                                       (uint32_t *)(x + n * least(SIDES, call->k))};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
@@ -88,20 +88,20 @@ static void KERNEL(tridiagonal_lanes)(const smm_call *call, intptr_t first, intp
         const vec info = tridiagonal_factor_numbers(&t, n, pivoted);
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += SIDES) {
-            if (!smm_kernel_goes_on(n, k)) return;
+            if (!smm_kernel_should_continue(n, k)) return;
             const intptr_t width = least(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(numbers_load)(x, &b, q, n, width, count);
             tridiagonal_solve_numbers(&t, x, n, width, pivoted);
             KERNEL(numbers_store)(&to, q, x, n, width, count);
         }
-        KERNEL(numbers_spoil)(&o->x, q, info, n, call->k, count);
+        KERNEL(numbers_fill_nan)(&o->x, q, info, n, call->k, count);
     }
 }
 
 /* --- any diagonals: as LAPACK's gbtf2 and gbtrs. Element (i, j) is in row lower + upper + i - j, column j --- */
 
-static intptr_t KERNEL(banded_lanes_room)(const smm_call *call) {
+static intptr_t KERNEL(banded_lanes_workspace)(const smm_call *call) {
     return banded_numbers_bytes(call, 2 * call->m) + call->n * (intptr_t)sizeof(vec);
 }
 
@@ -156,11 +156,11 @@ INLINE void banded_solve_numbers(const num *w, const vec *pivots, num *x, intptr
     }
 }
 
-static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     const intptr_t n = call->n, m = call->m, all = m - 1;
     const smm_solve_banded_operands *o = &call->solve_banded;
-    vec *const pivots = smm_kernel_room();
+    vec *const pivots = smm_kernel_workspace();
     num *const w = (num *)(pivots + n), *const x = w + 2 * m * n;
     for (intptr_t q = first, count; q < last; q += count) {
         const intptr_t lower = smm_lower_of(call, q);
@@ -168,7 +168,7 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
             if (smm_lower_of(call, q + count) != lower) break;
         if (lower < 0) { /* nothing tells which diagonals these are */
             lanes_store_int(&o->info, q, lane_set(-1), count);
-            KERNEL(numbers_spoil)(&o->x, q, lane_set(-1), n, call->k, count);
+            KERNEL(numbers_fill_nan)(&o->x, q, lane_set(-1), n, call->k, count);
             continue;
         }
         for (intptr_t j = 0; j < lower * n; j++) w[j] = num_set(0); /* to be filled in */
@@ -176,31 +176,31 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
         const vec info = banded_factor_numbers(w, pivots, n, lower, all);
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += SIDES) {
-            if (!smm_kernel_goes_on(n, k)) return;
+            if (!smm_kernel_should_continue(n, k)) return;
             const intptr_t width = least(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(numbers_load)(x, &b, q, n, width, count);
             banded_solve_numbers(w, pivots, x, n, width, lower, all);
             KERNEL(numbers_store)(&to, q, x, n, width, count);
         }
-        KERNEL(numbers_spoil)(&o->x, q, info, n, call->k, count);
+        KERNEL(numbers_fill_nan)(&o->x, q, info, n, call->k, count);
     }
 }
 
 /* --- Hermitian positive definite ones: as LAPACK's pbtf2 --- */
 
-static intptr_t KERNEL(banded_pos_lanes_room)(const smm_call *call) {
+static intptr_t KERNEL(banded_pos_lanes_workspace)(const smm_call *call) {
     return banded_numbers_bytes(call, call->m) + call->n * (intptr_t)sizeof(vec);
 }
 
 /* Element (j + t, j) of the lower triangle, which is the conjugate of (j, j + t) of the upper one, is
  * diagonal[j + t * step]. Of the diagonal only the real part is read. */
-static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     const intptr_t n = call->n, m = call->m;
     const bool upper = call->form & SMM_UPPER;
     const smm_solveh_banded_operands *o = &call->solveh_banded;
-    vec *const r = smm_kernel_room();
+    vec *const r = smm_kernel_workspace();
     num *const w = (num *)(r + n), *const x = w + m * n;
     num *const diagonal = upper ? w + (m - 1) * n : w;
     const intptr_t step = upper ? 1 - n : n;
@@ -224,7 +224,7 @@ static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intpt
         }
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += SIDES) {
-            if (!smm_kernel_goes_on(n, k)) return;
+            if (!smm_kernel_should_continue(n, k)) return;
             const intptr_t width = least(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(numbers_load)(x, &b, q, n, width, count);
@@ -242,6 +242,6 @@ static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intpt
             }
             KERNEL(numbers_store)(&to, q, x, n, width, count);
         }
-        KERNEL(numbers_spoil)(&o->x, q, info, n, call->k, count);
+        KERNEL(numbers_fill_nan)(&o->x, q, info, n, call->k, count);
     }
 }

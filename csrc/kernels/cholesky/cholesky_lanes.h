@@ -88,20 +88,20 @@ INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, 
         lanes_store(&c, q, x, 1, n, count);
 }
 
-static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
     const strides s = strides_of(&call->cholesky.a);
-    _Static_assert(PANELS_SIZE * sizeof(vec) <= SMM_KERNEL_ROOM, "room of cholesky_lanes");
-    vec *const l = smm_kernel_room();
+    _Static_assert(PANELS_SIZE * sizeof(vec) <= SMM_KERNEL_WORKSPACE, "workspace of cholesky_lanes");
+    vec *const l = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->cholesky.a, q, LANES * n * n);
         vec r[SMM_MOST_ORDER], info = lane_set(0);
-        const bool by_columns = s.row == 1 && s.col != 1;
-        if (by_columns) triangle_load_columns(l, panel_element, &call->cholesky.a, q, n, false, count);
+        const bool column_major = s.row == 1 && s.col != 1;
+        if (column_major) triangle_load_columns(l, panel_element, &call->cholesky.a, q, n, false, count);
         for (intptr_t i = 0; i < n; i += TILE) {
             const intptr_t rows = least(TILE, n - i);
-            if (!by_columns)
+            if (!column_major)
                 triangle_load_rows(l, panel_element, TILE, &call->cholesky.a, q, n, false, i, i + rows, count);
             cholesky_panel(l, r, &info, i, rows);
             for (intptr_t j = i; j < i + rows; j++) {
@@ -116,12 +116,12 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
 
 /* The same for a small constant order, the whole matrix in registers: an array of n n would be one of variable size,
  * and so in memory. */
-enum { CHOLESKY_ROOM = 16 * 16 };
+enum { CHOLESKY_WORKSPACE = 16 * 16 };
 INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->cholesky.a, q, LANES * n * n);
-        vec a[CHOLESKY_ROOM], info = lane_set(0);
+        vec a[CHOLESKY_WORKSPACE], info = lane_set(0);
         lanes_load(a, &call->cholesky.a, q, n, n, count);
         UNROLLED(int j = 0; j < n; j++) {
             if (j % 4 == 0 && cold) /* not at each of these short steps */

@@ -27,9 +27,9 @@ static vec KERNEL(numbers_cholesky)(num *a, intptr_t n) {
     return info;
 }
 
-static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    num *const a = smm_kernel_room();
+    num *const a = smm_kernel_workspace();
     const intptr_t n = call->n;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
@@ -37,33 +37,33 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
         const vec info = KERNEL(numbers_cholesky)(a, n);
         KERNEL(numbers_store)(&call->cholesky.l, q, a, n, n, count);
         lanes_store_int(&call->cholesky.info, q, info, count);
-        KERNEL(numbers_spoil)(&call->cholesky.l, q, info, n, n, count);
+        KERNEL(numbers_fill_nan)(&call->cholesky.l, q, info, n, n, count);
     }
 }
 
 /* SOLVE_POS: L L^H X = B by the factor above. Of the upper triangle the conjugate transpose is the lower one. */
-static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    lu_room *const room = smm_kernel_room();
+    lu_workspace *const workspace = smm_kernel_workspace();
     const intptr_t n = call->n, most = SMM_MOST_ORDER * SIDES / n;
     const smm_solve_pos_operands *o = &call->solve_pos;
     const bool upper = call->form & SMM_UPPER;
     const smm_operand a = upper ? (smm_operand){o->a.data, o->a.batch, o->a.col, o->a.row} : o->a;
-    const triangle_of l = {room->a, n, false, false, false}, conjugate = {room->a, n, true, true, false};
+    const triangle_of l = {workspace->a, n, false, false, false}, conjugate = {workspace->a, n, true, true, false};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        KERNEL(numbers_load)(room->a, &a, q, n, n, count);
-        for (intptr_t e = 0; e < n * n && upper; e++) room->a[e] = num_conj(room->a[e]);
-        const vec info = KERNEL(numbers_cholesky)(room->a, n);
+        KERNEL(numbers_load)(workspace->a, &a, q, n, n, count);
+        for (intptr_t e = 0; e < n * n && upper; e++) workspace->a[e] = num_conj(workspace->a[e]);
+        const vec info = KERNEL(numbers_cholesky)(workspace->a, n);
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t j = 0, width; j < call->k; j += width) {
             width = least(most, call->k - j);
             const smm_operand from = numbers_columns(o->b, j), to = numbers_columns(o->x, j);
-            KERNEL(numbers_load)(room->x, &from, q, n, width, count);
-            KERNEL(triangle_solve)(l, room->x, width);
-            KERNEL(triangle_solve)(conjugate, room->x, width);
-            KERNEL(numbers_store)(&to, q, room->x, n, width, count);
-            KERNEL(numbers_spoil)(&to, q, info, n, width, count);
+            KERNEL(numbers_load)(workspace->x, &from, q, n, width, count);
+            KERNEL(triangle_solve)(l, workspace->x, width);
+            KERNEL(triangle_solve)(conjugate, workspace->x, width);
+            KERNEL(numbers_store)(&to, q, workspace->x, n, width, count);
+            KERNEL(numbers_fill_nan)(&to, q, info, n, width, count);
         }
     }
 }

@@ -8,7 +8,7 @@ typedef struct triangle {
     vec l[PANELS_SIZE], r[SMM_MOST_ORDER], info;
     bool plain; /* every element of the diagonal has a reciprocal */
 } triangle;
-_Static_assert(sizeof(triangle) <= SMM_KERNEL_ROOM, "room of triangular_lanes");
+_Static_assert(sizeof(triangle) <= SMM_KERNEL_WORKSPACE, "workspace of triangular_lanes");
 
 INLINE void load_triangle(triangle *t, const smm_call *call, intptr_t q, intptr_t count, bool cold) {
     const intptr_t n = call->n;
@@ -132,9 +132,9 @@ INLINE void solve_right_sides(const triangle *t, const smm_call *call, intptr_t 
 }
 
 /* SOLVE_TRIANGULAR: forward; CHO_SOLVE: forward, then backward. A reversed triangle meets its unknowns in reverse. */
-static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const bool reversed = call->form & SMM_UPPER;
-    triangle *const t = smm_kernel_room();
+    triangle *const t = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         load_triangle(t, call, q, count, cold);
@@ -144,21 +144,21 @@ static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intpt
 }
 
 /* SOLVE_POS: the factor of cholesky_lanes, which then solves as that of CHO_SOLVE. */
-static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
     const smm_operand *a = &call->solve_pos.a;
     const strides s = strides_of(a);
-    const bool by_columns = s.row == 1 && s.col != 1;
-    triangle *const t = smm_kernel_room();
+    const bool column_major = s.row == 1 && s.col != 1;
+    triangle *const t = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(a, q, LANES * n * n);
         t->info = lane_set(0);
         t->plain = true;
-        if (by_columns) triangle_load_columns(t->l, panel_element, a, q, n, false, count);
+        if (column_major) triangle_load_columns(t->l, panel_element, a, q, n, false, count);
         for (intptr_t i = 0; i < n; i += TILE) {
             const intptr_t rows = least(TILE, n - i);
-            if (!by_columns) triangle_load_rows(t->l, panel_element, TILE, a, q, n, false, i, i + rows, count);
+            if (!column_major) triangle_load_rows(t->l, panel_element, TILE, a, q, n, false, i, i + rows, count);
             if (cold) prefetch(next + i * LANES * n, rows * LANES * n);
             cholesky_panel(t->l, t->r, &t->info, i, rows);
             for (intptr_t j = i; j < i + rows; j++) t->plain &= !lane_any(~lane_normal(t->r[j]));

@@ -28,33 +28,33 @@ static void KERNEL(triangle_solve)(triangle_of t, num *x, intptr_t cols) {
     }
 }
 
-static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    lu_room *const room = smm_kernel_room();
+    lu_workspace *const workspace = smm_kernel_workspace();
     const intptr_t n = call->n, most = SMM_MOST_ORDER * SIDES / n;
     const bool upper = call->form & SMM_UPPER, unit = call->form & SMM_UNIT, factored = call->op == SMM_OP_CHO_SOLVE;
     const smm_operand *const b = factored ? &call->cho_solve.b : &call->solve_triangular.b;
     const smm_operand *const to = factored ? &call->cho_solve.x : &call->solve_triangular.x;
-    const triangle_of plain = {room->a, n, false, upper, unit}, conjugate = {room->a, n, true, !upper, unit};
+    const triangle_of plain = {workspace->a, n, false, upper, unit}, conjugate = {workspace->a, n, true, !upper, unit};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         vec info = lane_set(0);
-        KERNEL(numbers_load)(room->a, &call->a, q, n, n, count);
+        KERNEL(numbers_load)(workspace->a, &call->a, q, n, n, count);
         for (intptr_t j = n - 1; j >= 0 && !unit; j--)
-            info = lane_select(num_is_zero(room->a[j * n + j]), lane_set((T)(j + 1)), info);
+            info = lane_select(num_is_zero(workspace->a[j * n + j]), lane_set((T)(j + 1)), info);
         lanes_store_int(smm_info(call), q, info, count);
         for (intptr_t j = 0, width; j < call->k; j += width) {
             width = least(most, call->k - j);
             const smm_operand from = numbers_columns(*b, j), c = numbers_columns(*to, j);
-            KERNEL(numbers_load)(room->x, &from, q, n, width, count);
+            KERNEL(numbers_load)(workspace->x, &from, q, n, width, count);
             if (factored) { /* first the lower of the two */
-                KERNEL(triangle_solve)(upper ? conjugate : plain, room->x, width);
-                KERNEL(triangle_solve)(upper ? plain : conjugate, room->x, width);
+                KERNEL(triangle_solve)(upper ? conjugate : plain, workspace->x, width);
+                KERNEL(triangle_solve)(upper ? plain : conjugate, workspace->x, width);
             } else {
-                KERNEL(triangle_solve)(plain, room->x, width);
+                KERNEL(triangle_solve)(plain, workspace->x, width);
             }
-            KERNEL(numbers_store)(&c, q, room->x, n, width, count);
-            KERNEL(numbers_spoil)(&c, q, info, n, width, count);
+            KERNEL(numbers_store)(&c, q, workspace->x, n, width, count);
+            KERNEL(numbers_fill_nan)(&c, q, info, n, width, count);
         }
     }
 }

@@ -13,7 +13,7 @@ typedef struct expm_stack {
     vec growth, square, cube, sixth; /* 2^g, 2^2g, 2^4g, 2^6g */
 } expm_stack;
 
-static intptr_t KERNEL(expm_lanes_room)(const smm_call *call) {
+static intptr_t KERNEL(expm_lanes_workspace)(const smm_call *call) {
     return EXPM_MATRICES * call->n * row_step(call->n) * (intptr_t)sizeof(num);
 }
 
@@ -398,15 +398,21 @@ static void KERNEL(expm_group)(const smm_call *call, intptr_t q, intptr_t count,
     }
     gather_rows((lanes_matrix){(vec *)x->p, n, length, step}, length);
     KERNEL(numbers_store)(&call->expm.x, q, x->p, n, n, count);
-    KERNEL(numbers_spoil)(&call->expm.x, q, lane_select(finite, lane_set(0), lane_set(1)), n, n, count);
+    KERNEL(numbers_fill_nan)(&call->expm.x, q, lane_select(finite, lane_set(0), lane_set(1)), n, n, count);
 }
 
-static void KERNEL(expm_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(expm_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n, step = row_step(n), size = n * step;
-    num *const room = smm_kernel_room();
-    expm_stack x = {
-        room,   room + size, room + 2 * size, room + 3 * size, room + 4 * size, room + 5 * size, room + 6 * size,
-        .n = n, .step = step};
+    num *const workspace = smm_kernel_workspace();
+    expm_stack x = {workspace,
+                    workspace + size,
+                    workspace + 2 * size,
+                    workspace + 3 * size,
+                    workspace + 4 * size,
+                    workspace + 5 * size,
+                    workspace + 6 * size,
+                    .n = n,
+                    .step = step};
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) KERNEL(expm_group)(call, q, least(LANES, last - q), &x);
 }

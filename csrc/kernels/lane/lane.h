@@ -1,7 +1,7 @@
 /* lane.h: what the kernel texts are written in, common to all instruction sets.
  *
  * Each csrc/kernels/<isa>_<dtype>.c includes one lane_<isa>.h, which defines the vector type `vec` of
- * LANES elements of type T and the lane verbs over it, and then texts.h, a text per algorithm. The
+ * LANES elements of type T and the lane verbs over it, and then all_kernels.h, a text per algorithm. The
  * texts are ordinary C: constant shapes are constant arguments of inlined functions. A `mask` holds a truth
  * value per lane; masks combine by & | ~, and lane_select(m, x, y) is x where m holds, else y. lane_bits and lane_mask
  * turn a mask into an integer, bit l for lane l, and back. lane_turn multiplies the complex numbers in a vector, pairs

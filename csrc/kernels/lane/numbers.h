@@ -178,8 +178,8 @@ INLINE void KERNEL(numbers_store)(const smm_operand *to, intptr_t q, const num *
                                   intptr_t count) {
     KERNEL(pairs_store)(to, q, x, rows, cols, count);
 }
-INLINE void KERNEL(numbers_spoil)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
-                                  intptr_t count) {
+INLINE void KERNEL(numbers_fill_nan)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
+                                     intptr_t count) {
     KERNEL(pairs_spoil)(c, q, info, rows, cols, count);
 }
 

@@ -17,7 +17,7 @@ typedef struct inv_lanes_state {
     mask exchanged[INV_LANES_MOST][INV_LANES_MOST];
     vec a[INV_LANES_MOST * INV_LANES_MOST];
 } inv_lanes_state;
-_Static_assert(INV_LANES_GROUPS * sizeof(inv_lanes_state) <= SMM_KERNEL_ROOM, "room of inv_lanes");
+_Static_assert(INV_LANES_GROUPS * sizeof(inv_lanes_state) <= SMM_KERNEL_WORKSPACE, "workspace of inv_lanes");
 
 /* What a step does to a column: exchange rows, x_i = x_i - f_i x_k, x_k = x_k r. */
 typedef struct inv_lanes_step {
@@ -28,7 +28,7 @@ typedef struct inv_lanes_step {
 /* What takes the place of a zero pivot: as small as rounding errors of the largest. */
 INLINE vec inv_least_pivot(vec size) { return lane_mul(size, lane_set((T)SMM_ROUNDOFF(T))); }
 
-/* What the core is to settle (settle.c), in the place of info; by the sum of squares of the inverse, the largest
+/* What the core is to settle (singular.c), in the place of info; by the sum of squares of the inverse, the largest
  * magnitude of a pivot, and whether one was zero. */
 INLINE vec inv_doubts(const bool direct, vec squares, vec size, mask singular) {
     const T doubtful = SMM_DOUBTFUL(T);
@@ -36,7 +36,7 @@ INLINE vec inv_doubts(const bool direct, vec squares, vec size, mask singular) {
     const mask known = small & lane_greater(squares, lane_set((T)SMM_LEAST_SQUARES(T)));
     const mask certain = (direct ? lane_equal(squares, squares) : known) & ~singular;
     if (__builtin_expect(!lane_any(~certain), 1)) return lane_set(0);
-    const vec doubts = lane_select(certain, lane_set(0), lane_set(SMM_DOUBT));
+    const vec doubts = lane_select(certain, lane_set(0), lane_set(SMM_SUSPECT));
     return lane_select(lane_equal(size, lane_set(INFINITY)), lane_set(SMM_OVERFLOW), doubts);
 }
 
@@ -158,9 +158,9 @@ INLINE vec inv_lanes_end(inv_lanes_state *s, const int n) {
 }
 
 INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n, const int groups) {
-    inv_lanes_state *const room = n <= INV_IN_REGISTERS ? NULL : smm_kernel_room();
+    inv_lanes_state *const workspace = n <= INV_IN_REGISTERS ? NULL : smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += groups * LANES) {
-        inv_lanes_state own[INV_LANES_GROUPS], *const s = n <= INV_IN_REGISTERS ? own : room;
+        inv_lanes_state own[INV_LANES_GROUPS], *const s = n <= INV_IN_REGISTERS ? own : workspace;
         const T *next = ahead_of(&call->inv.a, q, groups * LANES * n * n);
         if (cold && n <= INV_IN_REGISTERS) prefetch(next, groups * LANES * n * n);
         UNROLLED(int g = 0; g < groups; g++) { /* a group of which there is nothing left repeats the last matrix */

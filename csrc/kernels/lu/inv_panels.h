@@ -209,13 +209,13 @@ INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack 
         for (intptr_t j = 0; j < n; j++) x[row[j] * c.row + i * c.col] = s->w[s->at[i][lane] + j];
 }
 
-static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    enum { ROOM = LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT) * sizeof(T) };
-    _Static_assert((int)ROOM <= (int)SMM_KERNEL_ROOM, "room of inv_panels");
+static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    enum { WORKSPACE = LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT) * sizeof(T) };
+    _Static_assert((int)WORKSPACE <= (int)SMM_KERNEL_WORKSPACE, "workspace of inv_panels");
     const intptr_t n = call->n;
     const smm_operand transposed = {call->inv.a.data, call->inv.a.batch, call->inv.a.col, call->inv.a.row};
     inv_stack s;
-    panel_stack_in(&s.p, smm_kernel_room(), n, n);
+    panel_stack_in(&s.p, smm_kernel_workspace(), n, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *const next = ahead_of(&call->inv.a, q, LANES * n * n);

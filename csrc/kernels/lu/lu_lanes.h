@@ -88,14 +88,14 @@ INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
 }
 
 /* Arrays have constant sizes, or they would not be taken apart into registers. */
-enum { LU_GROUPS = 4, LU_ROOM = SMM_MOST_ORDER * SMM_MOST_ORDER };
+enum { LU_GROUPS = 4, LU_WORKSPACE = SMM_MOST_ORDER * SMM_MOST_ORDER };
 
 /* Groups under way; those of small matrices are in registers. */
 typedef struct lu_stack {
-    vec a[LU_ROOM];
+    vec a[LU_WORKSPACE];
     lu_group g[LU_GROUPS];
 } lu_stack;
-_Static_assert(sizeof(lu_stack) <= SMM_KERNEL_ROOM, "room of lu_lanes");
+_Static_assert(sizeof(lu_stack) <= SMM_KERNEL_WORKSPACE, "workspace of lu_lanes");
 
 /* Up to this height, n is the height. */
 enum { LU_EXACT = 8 };
@@ -230,9 +230,9 @@ typedef void lu_use_fn(const smm_call *call, intptr_t q, intptr_t count, vec *a,
 
 INLINE void lu_each(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin, lu_use_fn *use,
                     const int height) {
-    lu_stack *const room = height <= LU_IN_REGISTERS ? NULL : smm_kernel_room();
+    lu_stack *const workspace = height <= LU_IN_REGISTERS ? NULL : smm_kernel_workspace();
     for (intptr_t q = first; q < last;) {
-        lu_stack own, *const s = height <= LU_IN_REGISTERS ? &own : room;
+        lu_stack own, *const s = height <= LU_IN_REGISTERS ? &own : workspace;
         vec *const a = s->a;
         lu_group *const g = s->g;
         const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);

@@ -17,10 +17,10 @@ enum { NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER, SIDES = 16, MOST_SIDES = SIDES
         for (intptr_t k = (n) - 1; k >= 0; k--) step(k, n, __VA_ARGS__)
 
 /* LANES matrices in factors, and some right-hand sides. */
-typedef struct lu_room {
+typedef struct lu_workspace {
     num a[NUMBERS], x[MOST_SIDES];
-} lu_room;
-_Static_assert(sizeof(lu_room) <= SMM_KERNEL_ROOM, "room of lu_numbers");
+} lu_workspace;
+_Static_assert(sizeof(lu_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of lu_numbers");
 
 typedef struct lu_state {
     divisor d[SMM_MOST_ORDER];
@@ -136,7 +136,7 @@ INLINE void numbers_solve_some(const smm_call *call, const smm_operand *b, const
     numbers_solve(x, n, width, a, s, call->form & SMM_TRANSPOSED);
     const smm_operand c = numbers_columns(*to, j);
     KERNEL(numbers_store)(&c, q, x, n, width, count);
-    KERNEL(numbers_spoil)(&c, q, s->info, n, width, count);
+    KERNEL(numbers_fill_nan)(&c, q, s->info, n, width, count);
 }
 
 /* For all of them, as many at a time as x has room for; of few rows the usual numbers are constants. */
@@ -177,16 +177,16 @@ INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num 
                 row[k] = lane_select(done, step, s.row[k]);
             }
             KERNEL(numbers_store)(&call->lu.lu, q, a, n, n, count);
-            KERNEL(numbers_spoil)(&call->lu.lu, q, s.info, n, n, count);
+            KERNEL(numbers_fill_nan)(&call->lu.lu, q, s.info, n, n, count);
             KERNEL(lanes_store_ints)(&call->lu.pivots, q, row, n, count);
         }
     }
 }
 
-static void KERNEL(lu_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lu_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    lu_room *const room = smm_kernel_room();
-    if (call->n > FEW) numbers_lu(call, first, last, room->a, room->x, call->n, MOST_SIDES / call->n);
+    lu_workspace *const workspace = smm_kernel_workspace();
+    if (call->n > FEW) numbers_lu(call, first, last, workspace->a, workspace->x, call->n, MOST_SIDES / call->n);
     num a[FEW * FEW], x[FEW * FEW];
     UNROLLED(int n = 1; n <= FEW; n++)
         if (call->n == n) numbers_lu(call, first, last, a, x, n, n);
@@ -274,10 +274,10 @@ INLINE void numbers_det(const smm_call *call, intptr_t first, intptr_t last, num
     }
 }
 
-static void KERNEL(det_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(det_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    lu_room *const room = smm_kernel_room();
-    if (call->n > FEW) numbers_det(call, first, last, room->a, call->n);
+    lu_workspace *const workspace = smm_kernel_workspace();
+    if (call->n > FEW) numbers_det(call, first, last, workspace->a, call->n);
     num a[FEW * FEW];
     UNROLLED(int n = 1; n <= FEW; n++)
         if (call->n == n) numbers_det(call, first, last, a, n);
@@ -317,16 +317,16 @@ INLINE void lu_solve_one(num *x, const num *a, const lu_state *s, intptr_t n, bo
     numbers_solve(x, n, 1, a, s, transposed);
 }
 
-static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    lu_room *const room = smm_kernel_room();
+    lu_workspace *const workspace = smm_kernel_workspace();
     const intptr_t n = call->n;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         lu_state s;
-        KERNEL(numbers_load)(room->a, &call->a, q, n, n, count);
-        lanes_store_int(smm_info(call), q, lu_look(call, &call->lu_solve.pivots, room->a, &s, q, count), count);
-        numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, MOST_SIDES / n, q, room->a, room->x, &s,
-                          n, count);
+        KERNEL(numbers_load)(workspace->a, &call->a, q, n, n, count);
+        lanes_store_int(smm_info(call), q, lu_look(call, &call->lu_solve.pivots, workspace->a, &s, q, count), count);
+        numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, MOST_SIDES / n, q, workspace->a,
+                          workspace->x, &s, n, count);
     }
 }

@@ -207,12 +207,12 @@ INLINE void lu_det(const smm_call *call, intptr_t q, const panel_stack *s, intpt
 }
 
 /* LU, SOLVE, DET or SLOGDET. */
-static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n, sides = call->op == SMM_OP_SOLVE ? call->k : 0;
-    enum { ROOM = LANES * (SMM_MOST_ORDER * (SMM_MOST_ORDER + PANEL_UNIT) + PANEL_UNIT) * sizeof(T) };
-    _Static_assert((int)ROOM <= (int)SMM_KERNEL_ROOM, "room of lu_panels");
+    enum { WORKSPACE = LANES * (SMM_MOST_ORDER * (SMM_MOST_ORDER + PANEL_UNIT) + PANEL_UNIT) * sizeof(T) };
+    _Static_assert((int)WORKSPACE <= (int)SMM_KERNEL_WORKSPACE, "workspace of lu_panels");
     panel_stack s;
-    panel_stack_in(&s, smm_kernel_room(), n, n + least(PANEL, sides));
+    panel_stack_in(&s, smm_kernel_workspace(), n, n + least(PANEL, sides));
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *const next = ahead_of(&call->a, q, LANES * n * n);

@@ -73,13 +73,14 @@ INLINE vec lu_look_at(const smm_call *call, const smm_operand *from, const vec *
     return info;
 }
 
-static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
     const bool transposed = call->form & SMM_TRANSPOSED;
     smm_operand from = call->lu_solve.a;
     if (transposed) from.row = call->lu_solve.a.col, from.col = call->lu_solve.a.row;
-    _Static_assert(SMM_MOST_ORDER * SMM_MOST_ORDER * sizeof(vec) <= SMM_KERNEL_ROOM, "room of lu_solve_lanes");
-    vec *const a = smm_kernel_room();
+    _Static_assert(SMM_MOST_ORDER * SMM_MOST_ORDER * sizeof(vec) <= SMM_KERNEL_WORKSPACE,
+                   "workspace of lu_solve_lanes");
+    vec *const a = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->lu_solve.a, q, LANES * n * n);

@@ -109,18 +109,18 @@ INLINE void spread(char *x, intptr_t step, intptr_t count, intptr_t next, intptr
 
 /* x[0]: the result; x[1] ..: the arguments. A row has `count` elements, step[i] bytes apart, the next row begins
  * next[i] bytes further. Of long rows a function gets one at a time, or a part of it, of short ones several. An array
- * is used in place where it is dense; else it passes through the room, which keeps an argument that all rows share.
- * Arguments that a function does not have are read and forgotten. */
+ * is used in place where it is dense; else it passes through the workspace, which keeps an argument that all rows
+ * share. Arguments that a function does not have are read and forgotten. */
 static void KERNEL(map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count,
                         const intptr_t next[], intptr_t rows) {
     const int arguments = arguments_of[function];
     const intptr_t together = count <= SHORT ? least(rows, PART / count) : 1, size = sizeof(T);
-    T room[MOST_ARGUMENTS + 1][PART];
+    T workspace[MOST_ARGUMENTS + 1][PART];
     bool in_place[MOST_ARGUMENTS + 1], is_kept[MOST_ARGUMENTS + 1], dense = true;
     for (int i = 0; i <= arguments; i++) {
         in_place[i] = (step[i] == size || count == 1) && (next[i] == count * size || together == 1);
         is_kept[i] = i && !in_place[i] && (!next[i] || rows == 1) && (!step[i] || count <= PART);
-        if (is_kept[i]) collect(room[i], x[i], step[i], least(count, PART), next[i], together);
+        if (is_kept[i]) collect(workspace[i], x[i], step[i], least(count, PART), next[i], together);
         dense &= in_place[i];
     }
     for (intptr_t r = 0, some_rows; r < rows; r += some_rows) {
@@ -130,8 +130,8 @@ static void KERNEL(map)(smm_function function, char *const x[], const intptr_t s
             some = dense ? count : least(PART, count - first);
             for (int i = 0; i <= arguments; i++) {
                 char *const from = x[i] + r * next[i] + first * step[i];
-                at[i] = in_place[i] ? (T *)(void *)from : room[i];
-                if (i && !in_place[i] && !is_kept[i]) collect(room[i], from, step[i], some, next[i], some_rows);
+                at[i] = in_place[i] ? (T *)(void *)from : workspace[i];
+                if (i && !in_place[i] && !is_kept[i]) collect(workspace[i], from, step[i], some, next[i], some_rows);
             }
             for (int i = arguments + 1; i <= MOST_ARGUMENTS; i++) at[i] = at[1];
             dense_functions[function](at[0], at[1], at[2], at[3], some * some_rows);

@@ -104,20 +104,20 @@ static const int8_t arguments_of[SMM_FUNCTIONS] = {
 /* As that of real numbers (map.h). */
 static void KERNEL(map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count,
                         const intptr_t next[], intptr_t rows) {
-    pairs room[MOST_ARGUMENTS + 1];
-    memset(room, 0, sizeof room); /* vectors go on behind the last number */
+    pairs workspace[MOST_ARGUMENTS + 1];
+    memset(workspace, 0, sizeof workspace); /* vectors go on behind the last number */
     for (intptr_t r = 0; r < rows; r++)
         for (intptr_t first = 0; first < count; first += PART) {
             const intptr_t some = least(PART, count - first);
             for (int i = 1; i <= arguments_of[function]; i++)
                 for (intptr_t j = 0; j < some; j++) {
                     const T *z = (const T *)(const void *)(x[i] + r * next[i] + (first + j) * step[i]);
-                    room[i].re[j] = z[0], room[i].im[j] = z[1];
+                    workspace[i].re[j] = z[0], workspace[i].im[j] = z[1];
                 }
-            pairs_functions[function](&room[0], &room[1], &room[2], some);
+            pairs_functions[function](&workspace[0], &workspace[1], &workspace[2], some);
             for (intptr_t j = 0; j < some; j++) {
                 T *z = (T *)(void *)(x[0] + r * next[0] + (first + j) * step[0]);
-                z[0] = room[0].re[j], z[1] = room[0].im[j];
+                z[0] = workspace[0].re[j], z[1] = workspace[0].im[j];
             }
         }
 }

@@ -9,8 +9,8 @@
 
 extern const smm_kernels NAME(kernels, ISA, REAL_DTYPE);
 
-/* Elements of the room for A and for B; matrices that share it take about half of L1. */
-enum { PAIRS_ROOM = SMM_KERNEL_ROOM / 2 / sizeof(T), PAIRS_GROUP = 12 * 1024 / sizeof(T) };
+/* Elements of the workspace for A and for B; matrices that share it take about half of L1. */
+enum { PAIRS_WORKSPACE = SMM_KERNEL_WORKSPACE / 2 / sizeof(T), PAIRS_GROUP = 12 * 1024 / sizeof(T) };
 
 /* The kernel writes C by rows without gaps. */
 static unsigned pairs_needs(const smm_call *call) { return call->matmul.c.col == PARTS * sizeof(T) ? 0 : SMM_STAGE_C; }
@@ -47,7 +47,7 @@ static smm_operand pairs_dense(T *x, intptr_t batch, intptr_t rows, intptr_t col
     return (smm_operand){x, batch ? rows * cols * size : 0, cols * size, size};
 }
 
-static void KERNEL(matmul_pairs)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(matmul_pairs)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     const intptr_t m = call->m, n = call->n, k = call->k;
     const smm_matmul_operands *x = &call->matmul;
@@ -61,20 +61,22 @@ static void KERNEL(matmul_pairs)(const smm_call *call, intptr_t first, intptr_t 
                     UNROLLED(int part = 0; part < PARTS; part++) c[q * cs.batch + i * cs.row + j * cs.col + part] = 0;
         return;
     }
-    T *const b_room = smm_kernel_room(), *const a_room = b_room + PAIRS_ROOM;
+    T *const b_workspace = smm_kernel_workspace(), *const a_workspace = b_workspace + PAIRS_WORKSPACE;
     const bool copies = as.col != PARTS;
-    const intptr_t width = least(n, PAIRS_ROOM / (4 * k)), height = copies ? least(m, PAIRS_ROOM / (2 * k)) : m;
+    const intptr_t width = least(n, PAIRS_WORKSPACE / (4 * k)),
+                   height = copies ? least(m, PAIRS_WORKSPACE / (2 * k)) : m;
     const intptr_t most = 4 * k * width + (copies ? 2 * k * height : 0);
-    const bool some = width == n && height == m && 2 * most <= PAIRS_ROOM; /* else one at a time, perhaps in parts */
-    const intptr_t group = some ? least(PAIRS_ROOM / most, (PAIRS_GROUP + most - 1) / most) : 1;
+    const bool some =
+        width == n && height == m && 2 * most <= PAIRS_WORKSPACE; /* else one at a time, perhaps in parts */
+    const intptr_t group = some ? least(PAIRS_WORKSPACE / most, (PAIRS_GROUP + most - 1) / most) : 1;
     smm_call real = {.op = SMM_OP_MATMUL, .k = 2 * k};
-    intptr_t ready = -1; /* the column of B from which on the room holds all matrices' */
+    intptr_t ready = -1; /* the column of B from which on the workspace holds all matrices' */
     for (intptr_t q = first; q < last; q += group) {
         const intptr_t count = least(group, last - q);
         for (intptr_t j = 0; j < n; j += width) {
             const intptr_t cols = least(width, n - j);
             for (intptr_t l = 0; l < (bs.batch ? count : 1) && (bs.batch || ready != j); l++)
-                pairs_expand(b_room + l * 4 * k * cols, b + (q + l) * bs.batch + j * bs.col, bs, k, cols);
+                pairs_expand(b_workspace + l * 4 * k * cols, b + (q + l) * bs.batch + j * bs.col, bs, k, cols);
             ready = j;
             for (intptr_t i = 0; i < m; i += height) {
                 const intptr_t rows = least(height, m - i);
@@ -83,9 +85,9 @@ static void KERNEL(matmul_pairs)(const smm_call *call, intptr_t first, intptr_t 
                 real.matmul.a.data = (T *)a + q * as.batch + i * as.row;
                 real.matmul.a.col = sizeof(T);
                 for (intptr_t l = 0; l < (as.batch ? count : 1) && copies; l++)
-                    pairs_copy(a_room + l * 2 * k * rows, a + (q + l) * as.batch + i * as.row, as, rows, k);
-                if (copies) real.matmul.a = pairs_dense(a_room, as.batch, rows, 2 * k);
-                real.matmul.b = pairs_dense(b_room, bs.batch, 2 * k, 2 * cols);
+                    pairs_copy(a_workspace + l * 2 * k * rows, a + (q + l) * as.batch + i * as.row, as, rows, k);
+                if (copies) real.matmul.a = pairs_dense(a_workspace, as.batch, rows, 2 * k);
+                real.matmul.b = pairs_dense(b_workspace, bs.batch, 2 * k, 2 * cols);
                 real.matmul.c = x->c;
                 real.matmul.c.data = c + q * cs.batch + i * cs.row + j * cs.col;
                 real.matmul.c.col = sizeof(T);

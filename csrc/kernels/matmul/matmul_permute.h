@@ -79,7 +79,7 @@ INLINE void permute_loop(const smm_call *call, intptr_t first, intptr_t last, co
     }
 }
 
-static void KERNEL(matmul_permute)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(matmul_permute)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t m = call->m, n = call->n;
     switch (call->k) {
     case 1: permute_loop(call, first, last, cold, 1, m, n); break;

@@ -75,7 +75,7 @@ INLINE void rows_step(const int height, const columns j, const bool begins, cons
 /* One tile of one matrix: c (height x columns) = a (height x k) b (k x columns). At each k it streams a line of what is
  * behind, if that is not NULL. */
 INLINE void rows_tile(const int height, const columns j, const intptr_t k, const T *a, const strides as, const T *b,
-                      const strides bs, T *c, const strides cs, const ahead next, smm_behind *behind) {
+                      const strides bs, T *c, const strides cs, const ahead next, smm_prefetch *behind) {
     vec acc[MAX_HEIGHT][MAX_WIDTH];
     const T *fours[MAX_HEIGHT / 4]; /* of rows of A: three run-time distances for all, or registers would not do */
     UNROLLED(int i = 0; i < height; i += 4) {
@@ -108,7 +108,7 @@ enum { ROWS_STRIDES = VECTOR_REGISTERS < 32 ? 8 : sizeof(T) == 8 ? 16 : 32 };
 /* Tiles of `height` rows, from one row to another. */
 INLINE void rows_tiles(const int height, const columns j, intptr_t from, intptr_t to, const intptr_t k, const T *a,
                        const strides as, const T *b, const strides bs, T *c, const strides cs, const ahead next,
-                       smm_behind *behind) {
+                       smm_prefetch *behind) {
     ROLLED(intptr_t i = from; i < to; i += height)
         rows_tile(height, j, k, a + i * as.row, as, b, bs, c + i * cs.row, cs, ahead_by(next, PARTS * i * k), behind);
 }
@@ -145,7 +145,7 @@ INLINE void transpose_square(T *to, const T *from, const int n) {
 /* One n x n matrix, max_width vectors of columns at a time and then the rest. */
 INLINE void rows_matrix(const int n, const intptr_t k, const int max_height, const int max_width, const T *a,
                         const strides as, const T *b, const strides bs, T *c, const strides cs, const ahead next,
-                        smm_behind *behind) {
+                        smm_prefetch *behind) {
     const int step = max_width * LANES, whole = n / step * step, height = largest_part(n, max_height);
     const int tall = tall_of(n, height);
     const columns full = {max_width, step - LANES}, rest = columns_from(whole / LANES, max_width, n);
@@ -162,9 +162,9 @@ INLINE void rows_matrix(const int n, const intptr_t k, const int max_height, con
  * caller's are. b_cols: B is dense by columns, and bs what it becomes by transposing it, one matrix ahead. */
 INLINE void rows_square_loop(const smm_call *call, intptr_t first, intptr_t last, const bool cold, const int n,
                              const intptr_t k, const int max_height, const int max_width, const strides as,
-                             const strides bs, const bool b_cols, const strides cs, smm_behind *known) {
+                             const strides bs, const bool b_cols, const strides cs, smm_prefetch *known) {
     /* a copy, which no store to C can change, so that it may stay in registers */
-    smm_behind behind = known ? *known : (smm_behind){0}, *const to_stream = known ? &behind : NULL;
+    smm_prefetch behind = known ? *known : (smm_prefetch){0}, *const to_stream = known ? &behind : NULL;
     const T *a = (const T *)call->matmul.a.data + first * as.batch,
             *b = (const T *)call->matmul.b.data + first * bs.batch;
     T *c = (T *)call->matmul.c.data + first * cs.batch;
@@ -248,7 +248,7 @@ enum { ROWS_GAPS = 16 };
 /* Square matrices of constant order, with code of their own for dense operands by rows or by columns. `kernel` is what
  * this becomes. Small A by columns prefetches in cache, too, with 32 registers: AVX-512 is 5-15 % faster (Xeon, family
  * 6 model 207, November 2026). */
-INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold, const int n,
+INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold, const int n,
                         const int height, const int width, smm_kernel_fn *kernel) {
     const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     const strides a_rows = {as.batch, n, 1}, a_cols = {as.batch, 1, n}, b_rows = {bs.batch, n, 1},
@@ -256,7 +256,7 @@ INLINE void rows_square(const smm_call *call, intptr_t first, intptr_t last, smm
     const bool small = n <= ROWS_STRIDES, dense = cs.row == n;
     const bool a_is_rows = dense && as.row == n && as.col == 1, b_is_rows = bs.row == n && bs.col == 1;
     const bool a_is_cols = dense && as.row == 1 && as.col == n, b_is_cols = bs.row == 1 && bs.col == n;
-    smm_behind *const behind = n > ROWS_STREAM ? cold : NULL;
+    smm_prefetch *const behind = n > ROWS_STREAM ? cold : NULL;
     if (a_is_rows && b_is_rows && !cold)
         rows_square_loop(call, first, last, false, n, n, height, width, a_rows, b_rows, false, c_rows, NULL);
     else if (a_is_cols && b_is_rows && !cold && !(small && VECTOR_REGISTERS == 32))
@@ -299,10 +299,10 @@ typedef struct rows_shape {
 } rows_shape;
 
 typedef void rows_fn(const rows_shape *shape, const T *a, const T *b, T *c, intptr_t count, ahead next,
-                     smm_behind *behind);
+                     smm_prefetch *behind);
 
 INLINE void rows_some(const int height, const int width, const rows_shape *shape, const T *a, const T *b, T *c,
-                      intptr_t count, ahead next, smm_behind *known) {
+                      intptr_t count, ahead next, smm_prefetch *known) {
     const rows_shape s = *shape;
     const strides as = s.a, bs = {s.b.batch, s.b.row, 1}, cs = {s.c.batch, s.c.row, 1};
     const columns j = {width, s.last};
@@ -310,7 +310,7 @@ INLINE void rows_some(const int height, const int width, const rows_shape *shape
         for (; count--; a += as.batch, b += bs.batch, c += cs.batch)
             rows_tiles(height, j, s.from, s.to, s.k, a, as, b, bs, c, cs, (ahead){0}, NULL);
     else {
-        smm_behind behind = *known; /* a copy, as in rows_square_loop */
+        smm_prefetch behind = *known; /* a copy, as in rows_square_loop */
         for (; count--; a += as.batch, b += bs.batch, c += cs.batch, next.a += as.batch, next.b += bs.batch)
             rows_tiles(height, j, s.from, s.to, s.k, a, as, b, bs, c, cs, next, &behind);
         *known = behind;
@@ -337,7 +337,7 @@ enum { TILE_ROWS = 8, TALL_ROWS = VECTOR_REGISTERS == 32 ? MAX_HEIGHT : TILE_ROW
 #define FUNCTION(height, width) \
     static rows_fn rows_##height##x##width; \
     static void rows_##height##x##width(const rows_shape *s, const T *a, const T *b, T *c, intptr_t count, ahead next, \
-                                        smm_behind *behind) { \
+                                        smm_prefetch *behind) { \
         rows_some(height, width, s, a, b, c, count, next, behind); \
     }
 TILES(FUNCTION)
@@ -365,7 +365,7 @@ INLINE rows_part rows_part_of(const smm_call *call, columns j) {
 }
 
 /* Columns by columns, each time of a few matrices: enough to hide the call, few enough to stay in L1. */
-static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     enum { L1_BYTES = 16384 };
     const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     const intptr_t m = call->m, k = call->k, n = PARTS * call->n, of_a = PARTS * m * k;

@@ -1,5 +1,5 @@
 /* matmul_scalars.h: matrices of order 1: the batch is the vector. */
-static void KERNEL(matmul_scalars)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(matmul_scalars)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold; /* two even streams: the hardware prefetches them */
     const intptr_t as = strides_of(&call->matmul.a).batch, bs = strides_of(&call->matmul.b).batch,
                    cs = strides_of(&call->matmul.c).batch;

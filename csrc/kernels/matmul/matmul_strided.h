@@ -1,6 +1,6 @@
 /* matmul_strided.h: C = A B element by element: any strides, any size, nothing packed.
  * The last resort of every list, for operands too large to pack; also the empty sum, k = 0. */
-static void KERNEL(matmul_strided)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(matmul_strided)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     for (intptr_t q = first; q < last; q++)

@@ -4,7 +4,7 @@
  * are transposed in registers and each of their columns meets an element of each column of B. (Lanes that hold
  * different columns, as in matmul_rows.h, would be empty half the time.) */
 
-INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, const smm_behind *cold, const int n) {
+INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, const smm_prefetch *cold, const int n) {
     const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     const T *a = (const T *)call->matmul.a.data + first * as.batch,
             *b = (const T *)call->matmul.b.data + first * bs.batch;
@@ -39,7 +39,7 @@ INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, con
         }
 }
 
-SHARED void KERNEL(one_vector)(const smm_call *call, intptr_t first, intptr_t last, const smm_behind *cold) {
+SHARED void KERNEL(one_vector)(const smm_call *call, intptr_t first, intptr_t last, const smm_prefetch *cold) {
     vector_loop(call, first, last, cold, 1);
 }
 
@@ -86,7 +86,7 @@ static bool KERNEL(inner)(const smm_call *call, intptr_t first, intptr_t last) {
     return true;
 }
 
-static void KERNEL(matmul_vector)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(matmul_vector)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     if (KERNEL(inner)(call, first, last)) return;
     if (call->n == 1) KERNEL(one_vector)(call, first, last, cold);
     UNROLLED(int n = 2; 2 * n <= BLOCK; n++)
@@ -105,9 +105,9 @@ static unsigned vector_needs(const smm_call *call) {
 /* --- one vector and dense matrices: each lane has a matrix, some rows of it at a time --- */
 
 enum {
-    VECTOR_ROOM = 256, /* elements of these rows */
-    VECTOR_MOST = 64,  /* rows or columns of the matrix */
-    VECTOR_LARGE = 256 /* bytes of a matrix that is not worth empty lanes, nor streams from memory in every lane */
+    VECTOR_WORKSPACE = 256, /* elements of these rows */
+    VECTOR_MOST = 64,       /* rows or columns of the matrix */
+    VECTOR_LARGE = 256      /* bytes of a matrix that is not worth empty lanes, nor streams from memory in every lane */
 };
 
 /* z_i = a_i0 y_0 + a_i1 y_1 + ... of a few rows: element (i, l) of A at i * row + l * col. */
@@ -119,14 +119,15 @@ INLINE void vector_rows(vec *z, const vec *a, intptr_t row, intptr_t col, const 
     UNROLLED(int i = 0; i < rows; i++) z[i] = sum[i];
 }
 
-/* z = A y, A of m x k; or from the left, z = y A, A of k x m, which must fit the room. Vectors lie as rows do. `one`:
- * the same A for all; asked at each step, that would keep what is loaded of A in memory (8 x 8: 1.4 times as long). */
+/* z = A y, A of m x k; or from the left, z = y A, A of k x m, which must fit the workspace. Vectors lie as rows do.
+ * `one`: the same A for all; asked at each step, that would keep what is loaded of A in memory (8 x 8: 1.4 times as
+ * long). */
 INLINE void vector_lanes_loop(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t m,
                               const intptr_t k, const bool left, const bool one) {
-    const intptr_t size = sizeof(T), room = VECTOR_ROOM / k;
+    const intptr_t size = sizeof(T), workspace = VECTOR_WORKSPACE / k;
     const smm_operand *matrix = left ? &call->matmul.b : &call->matmul.a,
                       *vector = left ? &call->matmul.a : &call->matmul.b, *to = &call->matmul.c;
-    vec a[VECTOR_ROOM];
+    vec a[VECTOR_WORKSPACE];
     if (one)
         for (intptr_t e = 0; e < m * k; e++) a[e] = lane_set(((const T *)matrix->data)[e]);
     const smm_operand in = {vector->data, vector->batch, k * size, left ? vector->col : vector->row};
@@ -137,7 +138,7 @@ INLINE void vector_lanes_loop(const smm_call *call, intptr_t first, intptr_t las
         vec y[VECTOR_MOST], z[VECTOR_MOST];
         lanes_load(y, &in, q, 1, k, count);
         for (intptr_t from = 0, rows; from < m; from += rows) {
-            rows = room < m ? least(room & -4, m - from) : m;
+            rows = workspace < m ? least(workspace & -4, m - from) : m;
             const smm_operand part = {(char *)matrix->data + from * matrix->row, matrix->batch, matrix->row, size};
             if (!one) lanes_load(a, &part, q, left ? k : rows, left ? m : k, count);
             const intptr_t row = left ? 1 : k, col = left ? m : 1;
@@ -148,8 +149,8 @@ INLINE void vector_lanes_loop(const smm_call *call, intptr_t first, intptr_t las
         lanes_store(&out, q, z, 1, m, count);
     }
 }
-INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, const smm_behind *cold, const intptr_t m,
-                         const intptr_t k, const bool left) {
+INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, const smm_prefetch *cold,
+                         const intptr_t m, const intptr_t k, const bool left) {
     const bool one = !(left ? &call->matmul.b : &call->matmul.a)->batch;
     const bool singly = last - first < LANES || (cold && !one);
     if (singly && m * k * (intptr_t)sizeof(T) >= VECTOR_LARGE && !left && call->matmul.c.row == sizeof(T))
@@ -160,17 +161,17 @@ INLINE void vector_lanes(const smm_call *call, intptr_t first, intptr_t last, co
         vector_lanes_loop(call, first, last, cold, m, k, left, false);
 }
 
-static void KERNEL(matmul_vector_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(matmul_vector_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     if (call->k < 2 * BLOCK || !KERNEL(inner)(call, first, last))
         vector_lanes(call, first, last, cold, call->m, call->k, false);
 }
 
 static unsigned vector_lanes_needs(const smm_call *call) {
     const intptr_t size = sizeof(T), k = call->k;
-    const bool left = call->m == 1 && call->n > 1; /* only asked for of orders that fit the room */
+    const bool left = call->m == 1 && call->n > 1; /* only asked for of orders that fit the workspace */
     const intptr_t rows = left ? k : call->m, cols = left ? call->n : k;
     const smm_operand *matrix = left ? &call->matmul.b : &call->matmul.a;
-    const bool one = !matrix->batch && rows * cols <= VECTOR_ROOM;
+    const bool one = !matrix->batch && rows * cols <= VECTOR_WORKSPACE;
     const bool dense =
         matrix->col == size && matrix->row == cols * size && (one || matrix->batch == rows * cols * size);
     return dense && (left || call->n == 1) && k > 1 && k <= VECTOR_MOST && rows <= VECTOR_MOST ? 0u : SMM_UNFIT;

@@ -14,7 +14,7 @@ INLINE const T *ahead_of(const smm_operand *x, intptr_t q, intptr_t count) {
 }
 
 /* The same of A's that begin at `a`, while so many of their elements are worked on. */
-INLINE const T *next_a(const smm_behind *cold, const T *a, intptr_t count) {
+INLINE const T *next_a(const smm_prefetch *cold, const T *a, intptr_t count) {
     return cold->next_a ? cold->next_a : a + distance(count);
 }
 
@@ -22,7 +22,7 @@ INLINE void prefetch(const T *p, intptr_t count) {
     for (intptr_t l = 0; l < count; l += SMM_LINE / (intptr_t)sizeof(T)) __builtin_prefetch(p + l);
 }
 
-INLINE void stream_line(smm_behind *x) {
+INLINE void stream_line(smm_prefetch *x) {
     UNROLLED(int e = 0; e < SMM_LINE / (int)sizeof(T); e += LANES)
         lane_stream((T *)x->to + e, lane_load((const T *)x->from + e));
     x->from += SMM_LINE, x->to += SMM_LINE, x->lines--;

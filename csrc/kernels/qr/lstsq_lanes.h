@@ -219,17 +219,17 @@ INLINE void lstsq_solve(const smm_call *call, intptr_t q, const lstsq_factors *f
     for (intptr_t c = 0; c < width; c++) store_permuted(call, q, first + c, f, x + c, width, back[c], count);
 }
 
-typedef struct lstsq_room {
-    vec a[QR_ROOM], perm[QR_ELEMENTS], x[QR_ELEMENTS];
-} lstsq_room;
-_Static_assert(sizeof(lstsq_room) <= SMM_KERNEL_ROOM, "room of lstsq_lanes");
+typedef struct lstsq_workspace {
+    vec a[QR_WORKSPACE], perm[QR_ELEMENTS], x[QR_ELEMENTS];
+} lstsq_workspace;
+_Static_assert(sizeof(lstsq_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of lstsq_lanes");
 
-static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    lstsq_room *const room = smm_kernel_room();
-    vec *const x = room->x;
+    lstsq_workspace *const workspace = smm_kernel_workspace();
+    vec *const x = workspace->x;
     const intptr_t m = call->m, n = call->n;
-    lstsq_factors f = {.a = {room->a, m, n, row_step(n)}, .perm = room->perm};
+    lstsq_factors f = {.a = {workspace->a, m, n, row_step(n)}, .perm = workspace->perm};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         lstsq_load(call, q, &f, count);

@@ -12,7 +12,7 @@ typedef struct squares_work {
     mask finite;     /* A has no NaN and no infinity */
     mask has_tail;   /* rank < n */
 } squares_work;
-static intptr_t KERNEL(lstsq_lanes_room)(const smm_call *call) {
+static intptr_t KERNEL(lstsq_lanes_workspace)(const smm_call *call) {
     (void)call;
     return sizeof(squares_work);
 }
@@ -231,9 +231,9 @@ static void KERNEL(squares_solve)(const smm_call *call, intptr_t q, squares_work
     lanes_store(&d, q, norm, width, 1, count);
 }
 
-static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    squares_work *const w = smm_kernel_room();
+    squares_work *const w = smm_kernel_workspace();
     w->m = call->m, w->n = call->n;
     const intptr_t most = least(SIDES, NUMBERS / (call->m > call->n ? call->m : call->n));
     for (intptr_t q = first; q < last; q += LANES) {

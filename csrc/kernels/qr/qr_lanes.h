@@ -4,7 +4,7 @@
  * numbers.h, but for the reflector of a vector and the columns of Q. Where `unrolled`, sizes are constants, which those
  * of complex matrices never are. */
 
-enum { QR_ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER, QR_ROOM = QR_ELEMENTS + SMM_MOST_ORDER };
+enum { QR_ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER, QR_WORKSPACE = QR_ELEMENTS + SMM_MOST_ORDER };
 
 /* Columns that a reflector passes over at a time: they share the loads of v, and so many sums are in flight. */
 enum { REFLECTED = VECTOR_REGISTERS >= 32 && PARTS == 1 ? 8 : 4 };
@@ -332,13 +332,14 @@ INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last,
     }
 }
 
-typedef struct qr_room {
-    num a[QR_ROOM], r[QR_ELEMENTS];
-} qr_room;
-_Static_assert(sizeof(qr_room) <= SMM_KERNEL_ROOM, "room of qr_lanes");
+typedef struct qr_workspace {
+    num a[QR_WORKSPACE], r[QR_ELEMENTS];
+} qr_workspace;
+_Static_assert(sizeof(qr_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of qr_lanes");
 
-static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    qr_room *const room = smm_kernel_room();
-    const numbers_matrix x = {room->a, call->m, call->n, row_step(call->n)};
-    for (intptr_t q = first; q < last; q += LANES) qr_group(call, q, x, room->r, least(LANES, last - q), false, cold);
+static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    qr_workspace *const workspace = smm_kernel_workspace();
+    const numbers_matrix x = {workspace->a, call->m, call->n, row_step(call->n)};
+    for (intptr_t q = first; q < last; q += LANES)
+        qr_group(call, q, x, workspace->r, least(LANES, last - q), false, cold);
 }

@@ -28,9 +28,9 @@ typedef struct mixed {
     int32_t pivots[2048], info[MIXED_TILE];
 } mixed;
 
-static intptr_t KERNEL(solve_mixed_lanes_room)(const smm_call *call) {
+static intptr_t KERNEL(solve_mixed_lanes_workspace)(const smm_call *call) {
     (void)call;
-    return SMM_KERNEL_ROOM + sizeof(mixed);
+    return SMM_KERNEL_WORKSPACE + sizeof(mixed);
 }
 
 INLINE intptr_t mixed_tile(intptr_t n) { return least(MIXED_TILE, MIXED_ELEMENTS / (n * n)) & -(2 * LANES); }
@@ -62,7 +62,7 @@ static void mixed_factor(const smm_call *call, mixed *t, intptr_t count) {
         c.cholesky = (smm_cholesky_operands){a, f, info};
     else
         c.lu = (smm_lu_operands){a, f, {t->pivots, n * size, size, 0}, info};
-    smm_run_within(&c);
+    smm_run_nested(&c);
 }
 
 static void mixed_correct(const smm_call *call, mixed *t, intptr_t count, intptr_t width) {
@@ -75,7 +75,7 @@ static void mixed_correct(const smm_call *call, mixed *t, intptr_t count, intptr
         c.cho_solve = (smm_cho_solve_operands){.a = f, .b = b, .x = x};
     else
         c.lu_solve = (smm_lu_solve_operands){.a = f, .pivots = {t->pivots, n * size, size, 0}, .b = b, .x = x};
-    smm_run_within(&c);
+    smm_run_nested(&c);
 }
 
 /* The largest magnitude of numbers that are so far apart, NaN if one is. */
@@ -215,11 +215,11 @@ static void mixed_fall_back(const smm_call *call, intptr_t q) {
                                      call->solve_mixed.info}; /* those of SOLVE_POS are the same */
     for (int i = 0; i < smm_operations[one.op].count; i++)
         if (one.operand[i].data) one.operand[i].data = (char *)one.operand[i].data + q * one.operand[i].batch;
-    smm_run_within(&one);
+    smm_run_nested(&one);
 }
 
-static void KERNEL(solve_mixed_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    mixed *const t = (mixed *)((char *)smm_kernel_room() + SMM_KERNEL_ROOM);
+static void KERNEL(solve_mixed_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    mixed *const t = (mixed *)((char *)smm_kernel_workspace() + SMM_KERNEL_WORKSPACE);
     const intptr_t tile = mixed_tile(call->n);
     (void)cold;
     for (intptr_t q = first; q < last; q += tile) {

@@ -90,7 +90,7 @@ SHARED vec KERNEL(inverse_norm)(const inverse_of *b, num *x, num *phases) {
     return lane_max(lane_div(lane_mul(lane_set(2), vector_norm_1(x, n)), lane_set((T)(3 * n))), found);
 }
 
-/* What a kernel of this file keeps in its thread's room. */
+/* What a kernel of this file keeps in its thread's workspace. */
 typedef struct refinement {
     num a[SMM_MOST_ORDER * SMM_MOST_ORDER], lu[SMM_MOST_ORDER * SMM_MOST_ORDER];
     lu_state s;
@@ -99,13 +99,13 @@ typedef struct refinement {
     vec w[SMM_MOST_ORDER], scale[SMM_MOST_ORDER];
 } refinement;
 
-static intptr_t KERNEL(refinement_room)(const smm_call *call) {
+static intptr_t KERNEL(refinement_workspace)(const smm_call *call) {
     (void)call;
     return sizeof(refinement);
 }
 
-static void KERNEL(lu_rcond_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    refinement *const t = smm_kernel_room();
+static void KERNEL(lu_rcond_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    refinement *const t = smm_kernel_workspace();
     const intptr_t n = call->n;
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) {
@@ -171,8 +171,8 @@ INLINE vec infinity_norm(const num *a, intptr_t n) {
     return most;
 }
 
-static void KERNEL(backward_error_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    refinement *const t = smm_kernel_room();
+static void KERNEL(backward_error_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    refinement *const t = smm_kernel_workspace();
     const intptr_t n = call->n;
     const bool in_norms = call->form & SMM_NORMWISE;
     (void)cold;
@@ -238,8 +238,8 @@ INLINE vec forward_error(refinement *t, const inverse_of *lu, bool extra) {
     return extra ? lane_add(ferr, lane_set(PARTS * unit_roundoff())) : ferr;
 }
 
-static void KERNEL(refine_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
-    refinement *const t = smm_kernel_room();
+static void KERNEL(refine_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    refinement *const t = smm_kernel_workspace();
     const intptr_t n = call->n;
     const bool extra = call->form & SMM_EXTRA;
     const inverse_of inverse = {t->lu, &t->s, NULL, n, false};
@@ -258,7 +258,7 @@ static void KERNEL(refine_lanes)(const smm_call *call, intptr_t first, intptr_t 
             KERNEL(numbers_load)(t->b, &b, q, n, 1, count);
             const vec berr = improve(t, &inverse, extra), ferr = forward_error(t, &inverse, extra);
             KERNEL(numbers_store)(&refined, q, t->x, n, 1, count);
-            KERNEL(numbers_spoil)(&refined, q, info, n, 1, count);
+            KERNEL(numbers_fill_nan)(&refined, q, info, n, 1, count);
             store_element(&call->refine.berr, q, j, lane_select(good, berr, lane_set(NAN)), count);
             store_element(&call->refine.ferr, q, j, lane_select(good, ferr, lane_set(NAN)), count);
         }

@@ -30,11 +30,11 @@ enum {
 enum { EIG_ROWS = SMM_MOST_ORDER * (SMM_MOST_ORDER + 1) };
 
 /* Rows begin `row_step` apart; eigenvectors of real matrices are complex, those of complex ones take the place of Z. */
-typedef struct eig_room {
+typedef struct eig_workspace {
     num h[EIG_ROWS], z[EIG_ROWS];
     pair v[PARTS > 1 ? 1 : SMM_MOST_ORDER * SMM_MOST_ORDER];
-} eig_room;
-_Static_assert(sizeof(eig_room) <= SMM_KERNEL_ROOM, "room of eig_lanes");
+} eig_workspace;
+_Static_assert(sizeof(eig_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of eig_lanes");
 
 /* LANES matrices under way: A = D Z H Z^H D^-1. */
 typedef struct eig_stack {

@@ -151,8 +151,8 @@ static void KERNEL(eig_vector)(const eig_stack *x, intptr_t j, pair w, pair *v, 
 
 static void KERNEL(eig_group)(const smm_call *call, intptr_t q, intptr_t count, bool vectors) {
     const intptr_t n = call->n, most = EIG_SWEEPS * (n > EIG_LEAST_ROWS ? n : EIG_LEAST_ROWS);
-    eig_room *const room = smm_kernel_room();
-    eig_stack x = {.h = room->h, .z = room->z, .n = n, .step = row_step(n), .vectors = vectors, .to = n - 1};
+    eig_workspace *const workspace = smm_kernel_workspace();
+    eig_stack x = {.h = workspace->h, .z = workspace->z, .n = n, .step = row_step(n), .vectors = vectors, .to = n - 1};
     pair w[SMM_MOST_ORDER];
     const vec back = eig_load(call, q, &x, count);
     eig_balance(&x);
@@ -165,7 +165,8 @@ static void KERNEL(eig_group)(const smm_call *call, intptr_t q, intptr_t count, 
     const vec times = lane_select(lane_equal(info, zero), back, lane_set(NAN));
     lanes_store_int(smm_info(call), q, info, count);
 
-    pair *const v = PARTS > 1 ? (pair *)room->z : room->v; /* column j of Z is in the columns of V up to j only */
+    pair *const v =
+        PARTS > 1 ? (pair *)workspace->z : workspace->v; /* column j of Z is in the columns of V up to j only */
     const intptr_t step = PARTS > 1 ? x.step : n;
     for (intptr_t j = n - 1; j >= 0 && vectors; j--) KERNEL(eig_vector)(&x, j, w[j], v + j, step);
     for (intptr_t j = 0; j < n; j++) {
@@ -179,11 +180,11 @@ static void KERNEL(eig_group)(const smm_call *call, intptr_t q, intptr_t count, 
     KERNEL(pairs_spoil)(&call->eig.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
 }
 
-static void KERNEL(eig_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(eig_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) KERNEL(eig_group)(call, q, least(LANES, last - q), true);
 }
-static void KERNEL(eigvals_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(eigvals_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) KERNEL(eig_group)(call, q, least(LANES, last - q), false);
 }

@@ -299,7 +299,7 @@ INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n
     eigh_join(v.at, n);
     gather_rows(numbers_parts(v), PARTS * n);
     KERNEL(numbers_store)(&call->eigh.v, q, v.at, n, n, count);
-    KERNEL(numbers_spoil)(&call->eigh.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
+    KERNEL(numbers_fill_nan)(&call->eigh.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
 }
 
 /* A constant order of at most EIGH_FEW. Where matrices are left for one group, the other does the same. */
@@ -322,11 +322,11 @@ INLINE void eigh_lanes_few(const smm_call *call, intptr_t first, intptr_t last, 
     }
 }
 
-_Static_assert(QR_ROOM * sizeof(num) <= SMM_KERNEL_ROOM, "room of eigh_lanes");
+_Static_assert(QR_WORKSPACE * sizeof(num) <= SMM_KERNEL_WORKSPACE, "workspace of eigh_lanes");
 
-static void KERNEL(eigh_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(eigh_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
-    vec *const a = smm_kernel_room();
+    vec *const a = smm_kernel_workspace();
     eigh_stack x = {.a = a};
     eigh_turns turns[2];
     for (intptr_t q = first; q < last; q += LANES) {
@@ -337,9 +337,9 @@ static void KERNEL(eigh_lanes)(const smm_call *call, intptr_t first, intptr_t la
     }
 }
 
-static void KERNEL(eigvalsh_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(eigvalsh_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
-    vec *const a = smm_kernel_room();
+    vec *const a = smm_kernel_workspace();
     eigh_stack x[EIGH_GROUPS];
     eigh_turns turns[2];
     for (intptr_t q = first; q < last; q += EIGH_GROUPS * LANES) {

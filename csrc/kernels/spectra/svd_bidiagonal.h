@@ -102,26 +102,26 @@ SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr
     x->info = b->info;
 }
 
-typedef struct svd_bidiagonal_room {
-    num a[BIDIAGONAL_GROUPS][QR_ROOM], x[BIDIAGONAL_GROUPS][QR_ROOM];
-} svd_bidiagonal_room;
-static intptr_t KERNEL(svd_bidiagonal_room)(const smm_call *call) {
+typedef struct svd_bidiagonal_workspace {
+    num a[BIDIAGONAL_GROUPS][QR_WORKSPACE], x[BIDIAGONAL_GROUPS][QR_WORKSPACE];
+} svd_bidiagonal_workspace;
+static intptr_t KERNEL(svd_bidiagonal_workspace)(const smm_call *call) {
     (void)call;
-    return sizeof(svd_bidiagonal_room);
+    return sizeof(svd_bidiagonal_workspace);
 }
 
 /* Two groups of matrices. Where there are none for one of them, it does what the other does. */
 INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
     const svd_operands o = svd_operands_of(call, vectors);
-    svd_bidiagonal_room *const room = smm_kernel_room();
+    svd_bidiagonal_workspace *const workspace = smm_kernel_workspace();
     svd_stack x[BIDIAGONAL_GROUPS];
     bidiagonal b[BIDIAGONAL_GROUPS];
     vec *v[BIDIAGONAL_GROUPS];
     for (intptr_t q = first; q < last; q += BIDIAGONAL_GROUPS * LANES) {
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            x[g].a = room->a[g];
-            x[g].x = x[g].v = room->x[g];
+            x[g].a = workspace->a[g];
+            x[g].x = x[g].v = workspace->x[g];
             v[g] = (vec *)x[g].v;
             svd_bidiagonal_begin(&o, at, &x[g], &b[g], least(LANES, last - at), cold, vectors);
         }
@@ -135,9 +135,9 @@ INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t
     }
 }
 
-static void KERNEL(svd_bidiagonal)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(svd_bidiagonal)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     svd_bidiagonal_groups(call, first, last, cold, true);
 }
-static void KERNEL(svdvals_bidiagonal)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(svdvals_bidiagonal)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     svd_bidiagonal_groups(call, first, last, cold, false);
 }

@@ -484,12 +484,12 @@ INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, b
 }
 #endif
 
-typedef struct svd_room {
-    num a[QR_ROOM], x[QR_ROOM], v[QR_ROOM];
-} svd_room;
-static intptr_t KERNEL(svd_lanes_room)(const smm_call *call) {
+typedef struct svd_workspace {
+    num a[QR_WORKSPACE], x[QR_WORKSPACE], v[QR_WORKSPACE];
+} svd_workspace;
+static intptr_t KERNEL(svd_lanes_workspace)(const smm_call *call) {
     (void)call;
-    return sizeof(svd_room);
+    return sizeof(svd_workspace);
 }
 
 /* V, and U, which is made of A and V; x->x, which may be V, is overwritten. NaN where `bad` is not zero. */
@@ -501,16 +501,16 @@ INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, v
     for (intptr_t e = 0; e < n * n && PARTS > 1; e++) x->v[e] = num_add(num_conj(x->v[e]), num_set(0));
     KERNEL(numbers_store)(&o->small, q, x->v, n, n, count);
     svd_store_large(o, q, x, sign, count);
-    KERNEL(numbers_spoil)(&o->small, q, bad, n, n, count);
-    KERNEL(numbers_spoil)(&o->large, q, bad, m, o->k, count);
+    KERNEL(numbers_fill_nan)(&o->small, q, bad, n, n, count);
+    KERNEL(numbers_fill_nan)(&o->large, q, bad, m, o->k, count);
 }
 
 INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
     const svd_operands o = svd_operands_of(call, vectors);
     const intptr_t m = o.m, n = o.n;
-    svd_room *const room = smm_kernel_room();
+    svd_workspace *const workspace = smm_kernel_workspace();
     svd_round rounds[SMM_MOST_ORDER];
-    svd_stack x = {.a = room->a, .x = room->x, .v = room->v};
+    svd_stack x = {.a = workspace->a, .x = workspace->x, .v = workspace->v};
     svd_plan_rounds(rounds, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
@@ -526,9 +526,9 @@ INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, b
     }
 }
 
-static void KERNEL(svd_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(svd_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     svd_lanes_any(call, first, last, cold, true);
 }
-static void KERNEL(svdvals_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(svdvals_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     svd_lanes_any(call, first, last, cold, false);
 }

@@ -20,7 +20,7 @@ typedef struct ldl_group {
     mask starts[SMM_MOST_ORDER]; /* where step k is the first one of a block */
     vec info;
 } ldl_group;
-_Static_assert(sizeof(ldl_group) <= SMM_KERNEL_ROOM, "room of ldl_lanes");
+_Static_assert(sizeof(ldl_group) <= SMM_KERNEL_WORKSPACE, "workspace of ldl_lanes");
 
 INLINE bool ldl_is_hermitian(const smm_call *call) { return PARTS > 1 && !(call->form & SMM_SYMMETRIC); }
 /* Element (j, i), from (i, j). */
@@ -303,15 +303,15 @@ INLINE void ldl_solve_all(const smm_call *call, const smm_operand *b, const smm_
             for (intptr_t i = 0; i < n; i++) x[smm_ldl_turned(call, i) * width + l] = y[i];
         }
         KERNEL(numbers_store)(&c, q, x, n, width, count);
-        KERNEL(numbers_spoil)(&c, q, g->info, n, width, count);
+        KERNEL(numbers_fill_nan)(&c, q, g->info, n, width, count);
     }
 }
 
-static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     const intptr_t n = call->n;
     const smm_ldl_operands *o = &call->ldl;
-    ldl_group *const g = smm_kernel_room();
+    ldl_group *const g = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         ldl_load(g, call, q, count);
@@ -325,7 +325,7 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
             KERNEL(numbers_store)(&row, q, x, 1, n, count);
             pivots[smm_ldl_turned(call, i)] = g->pivots[i];
         }
-        KERNEL(numbers_spoil)(&o->ld, q, g->info, n, n, count);
+        KERNEL(numbers_fill_nan)(&o->ld, q, g->info, n, n, count);
         KERNEL(lanes_store_ints)(&o->pivots, q, pivots, n, count);
         lanes_store_int(&o->info, q, g->info, count);
     }
@@ -359,9 +359,9 @@ INLINE void ldl_look(const smm_call *call, ldl_group *g, intptr_t q, intptr_t co
     }
 }
 
-static void KERNEL(ldl_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(ldl_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    ldl_group *const g = smm_kernel_room();
+    ldl_group *const g = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         ldl_load(g, call, q, count);
@@ -371,9 +371,9 @@ static void KERNEL(ldl_solve_lanes)(const smm_call *call, intptr_t first, intptr
     }
 }
 
-static void KERNEL(solve_sym_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_behind *cold) {
+static void KERNEL(solve_sym_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    ldl_group *const g = smm_kernel_room();
+    ldl_group *const g = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         ldl_load(g, call, q, count);

@@ -148,7 +148,7 @@ static bool finish(task *t) {
     return true;
 }
 
-static smm_cuda_status explain(smm_detour *detour, const task *t) {
+static smm_cuda_status explain(smm_hook *hook, const task *t) {
     const smm_cuda_device *device;
     smm_cuda_kernel kernel;
     smm_cuda_args args;
@@ -162,7 +162,7 @@ static smm_cuda_status explain(smm_detour *detour, const task *t) {
                             .swapped = kernel.swapped,
                             .call = &t->a.call};
     smm_cuda_name_kernel(&kernel, t->dtype, device, plan.kernel, sizeof plan.kernel);
-    detour->take_device(detour, &plan);
+    hook->take_device(hook, &plan);
     return SMM_CUDA_OK;
 }
 
@@ -186,13 +186,13 @@ static smm_cuda_status try(smm_trial *trial, const task *t, void *stream) {
 
 /* Run the call; or, if this thread has a detour, describe how it would run, or time it. 0, or -1 with an exception. */
 static int run(const task *t, void *stream) {
-    smm_detour *detour = smm_current_detour;
+    smm_hook *hook = smm_current_hook;
     smm_cuda_status status;
     if (smm_configure_cuda() < 0) return -1;
-    if (detour && detour->take_device) {
-        status = explain(detour, t);
-    } else if (detour && detour->trial) {
-        status = try(detour->trial, t, stream);
+    if (hook && hook->take_device) {
+        status = explain(hook, t);
+    } else if (hook && hook->trial) {
+        status = try(hook->trial, t, stream);
     } else {
         Py_BEGIN_ALLOW_THREADS;
         status = smm_cuda_run(&t->a.call, t->number, t->device, stream);
@@ -208,7 +208,7 @@ static int run_on_host(task *t) {
     if (smm_is_offloading() || !call->batch || !smm_runs(call) || !smm_pivots_are_rows(call)) return 1;
     smm_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = smm_take(call);
+    status = smm_dispatch(call);
     Py_END_ALLOW_THREADS;
     return status ? PyErr_Occurred() ? -1 : 1 : 0;
 }
@@ -245,7 +245,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
     const int last = s->operands - 1;
     bool declined = !take_inputs(&t, args) || smm_is_followed(args[0]), failed = false, some_failed = false;
     const bool only_failures = t.on_host && s->place[last] == smm_roles_of[t.a.g->op].info && nargs <= last;
-    if (only_failures && !smm_current_detour) t.a.call.failed = &some_failed;
+    if (only_failures && !smm_current_hook) t.a.call.failed = &some_failed;
     bool given = false;
     for (int i = inputs; i < s->operands && !declined && !failed; i++) {
         if (i < nargs && !Py_IsNone(args[i])) {

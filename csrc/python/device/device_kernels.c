@@ -363,15 +363,15 @@ static PyObject *cuda_warm(PyObject *Py_UNUSED(module), PyObject *args) {
     return result;
 }
 
-static smm_status take_no_call(smm_detour *Py_UNUSED(detour), const smm_call *Py_UNUSED(call)) { return SMM_OK; }
+static smm_status take_no_call(smm_hook *Py_UNUSED(hook), const smm_call *Py_UNUSED(call)) { return SMM_OK; }
 
 /* cuda_problem(function, *args, **kwargs): what function(*args, **kwargs) would ask kernels for, of which none runs:
  * (the number of calls on devices; and of the last one the problem, the device and the number of matrices). Calls on
  * the host compute nothing. */
 static PyObject *cuda_problem(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
     smm_trial trial = {0};
-    smm_detour detour = {.take = take_no_call, .trial = &trial};
-    PyObject *result = smm_call_with(&detour, args, 0, kwargs);
+    smm_hook hook = {.take = take_no_call, .trial = &trial};
+    PyObject *result = smm_call_with(&hook, args, 0, kwargs);
     if (!result) return NULL;
     Py_DECREF(result);
     const smm_cuda_device *device;
@@ -391,7 +391,7 @@ static PyObject *cuda_time(PyObject *Py_UNUSED(module), PyObject *args, PyObject
     const Py_ssize_t count = PyTuple_GET_SIZE(args);
     smm_cuda_parameters parameters;
     smm_trial trial = {.samples = count > 2 ? (int)PyLong_AsLong(PyTuple_GET_ITEM(args, 1)) : 0};
-    smm_detour detour = {.take = take_no_call, .trial = &trial};
+    smm_hook hook = {.take = take_no_call, .trial = &trial};
     if (PyErr_Occurred() || smm_configure_cuda() < 0) return NULL;
     if (trial.samples < 1 || trial.samples > SMM_MOST_SAMPLES)
         return PyErr_Format(PyExc_ValueError, "cuda_time: expected parameters, 1 to %d samples, and a function",
@@ -404,7 +404,7 @@ static PyObject *cuda_time(PyObject *Py_UNUSED(module), PyObject *args, PyObject
         if (read_parameters(given, &parameters) < 0) return NULL;
         trial.parameters = &parameters;
     }
-    PyObject *result = smm_call_with(&detour, args, 2, kwargs);
+    PyObject *result = smm_call_with(&hook, args, 2, kwargs);
     PyObject *times = result ? PyTuple_New(trial.samples) : NULL;
     for (int i = 0; times && i < trial.samples; i++) {
         PyObject *time = PyFloat_FromDouble(trial.nanoseconds[i]);

@@ -328,15 +328,15 @@ int smm_any_on_device(PyObject *info) {
     if (b.api->current_work_stream(kDLCUDA, device, &stream)) return -1;
     smm_cuda_status status = smm_cuda_is_capturing(device, stream, &capturing);
     if (capturing) return 2; /* which Python refuses */
-    pinned *room = NULL;
-    if (!status) status = take_pinned(device, &room);
+    pinned *workspace = NULL;
+    if (!status) status = take_pinned(device, &workspace);
     Py_BEGIN_ALLOW_THREADS;
-    if (!status) status = smm_cuda_copy(device, room->memory.address, b.x.data, bytes, stream);
+    if (!status) status = smm_cuda_copy(device, workspace->memory.address, b.x.data, bytes, stream);
     if (!status) status = smm_cuda_wait(device, stream);
     Py_END_ALLOW_THREADS;
     int32_t any = 0;
-    for (int64_t i = 0; !status && i < count; i++) any |= ((const int32_t *)room->memory.address)[i];
-    if (room) give_back(room);
+    for (int64_t i = 0; !status && i < count; i++) any |= ((const int32_t *)workspace->memory.address)[i];
+    if (workspace) give_back(workspace);
     if (!status) return any != 0;
     smm_raise_cuda(status);
     return -1;

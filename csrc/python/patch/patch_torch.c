@@ -161,13 +161,13 @@ static void drop_results(call *c) {
 }
 
 /* A new tensor; `by_columns`: its last two dimensions are column-major. False: there is no memory. */
-static bool new_tensor(call *c, int ndim, const intptr_t *shape, int32_t dtype, bool by_columns, tensor *x) {
+static bool new_tensor(call *c, int ndim, const intptr_t *shape, int32_t dtype, bool column_major, tensor *x) {
     int64_t sizes[MOST_DIM + 1], strides[MOST_DIM + 1], step = 1;
     for (int d = ndim; d--; step *= sizes[d] > 1 ? sizes[d] : 1) {
         sizes[d] = shape[d];
         strides[d] = step;
     }
-    if (by_columns && ndim >= 2) {
+    if (column_major && ndim >= 2) {
         strides[ndim - 1] = sizes[ndim - 2];
         strides[ndim - 2] = 1;
     }

@@ -12,10 +12,10 @@ from .._base.shapes import NUMBERS, broadcast_shapes, dtype_of
 from .._calls.arrays import as_numpy, without_labels
 from .._libraries.dask import is_lazy
 from .._libraries.dlpack import refuse_without_ml_dtypes
-from .dtypes import BOOL, TAKEN, is_taken, together, with_python
+from .dtypes import BOOL, SUPPORTED, is_supported, together, weak_promotion
 
 
-class FunctionOfStacks:
+class BatchedFunction:
     """A function of one matrix, vector or number of each stack, with a signature."""
 
     def __init__(self, function: Callable[..., Any], signature: str | None) -> None:
@@ -74,14 +74,14 @@ class FunctionOfStacks:
             return operands
         common = together(self._name, dtypes)
         return [
-            np.asarray(given, with_python(common, type(given))) if type(given) in NUMBERS else x
+            np.asarray(given, weak_promotion(common, type(given))) if type(given) in NUMBERS else x
             for given, x in zip(arrays, operands, strict=True)
         ]
 
     def _converted(self, name: str, x: Any) -> Any:
         """An array of NumPy or Dask, in the processor's order of bytes."""
-        if not is_taken(x.dtype.newbyteorder("=")):
-            raise TypeError(f"{self._name}: {name} has dtype {x.dtype}; expected {TAKEN}")
+        if not is_supported(x.dtype.newbyteorder("=")):
+            raise TypeError(f"{self._name}: {name} has dtype {x.dtype}; expected {SUPPORTED}")
         return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
     def _batch(self, operands: list[Any]) -> tuple[int, ...]:

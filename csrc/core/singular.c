@@ -1,4 +1,4 @@
-/* settle.c: decides which inverses in doubt are of singular matrices, and which overflow.
+/* singular.c: decides which inverses in doubt are of singular matrices, and which overflow.
  *
  * The inverse eliminates the transpose of A, so it does not see the pivots of LU. Where these may be zero the kernel
  * marks the matrix as in doubt, and LU decides. So all functions agree on which matrices are singular. A matrix of
@@ -39,7 +39,7 @@ static void settle(const smm_call *call, intptr_t q, intptr_t count, smm_status 
     }
 }
 
-void smm_settle(const smm_call *call, intptr_t first, intptr_t last, smm_status (*run)(const smm_call *)) {
+void smm_confirm_singular(const smm_call *call, intptr_t first, intptr_t last, smm_status (*run)(const smm_call *)) {
     for (intptr_t q = first; q < last;) {
         intptr_t count = 0;
         while (q + count < last && count < TOGETHER && *info_of(call, q + count) < 0) count++;

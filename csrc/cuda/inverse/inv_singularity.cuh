@@ -1,5 +1,5 @@
-/* inv_doubts.cuh: whether a matrix is singular, where its inverse leaves that in doubt; as settle.c. For warps with
- * several matrices. Whoever includes this has defined N. */
+/* inv_singularity.cuh: whether a matrix is singular, where its inverse leaves that in doubt; as singular.c. For warps
+ * with several matrices. Whoever includes this has defined N. */
 #include "../math/inverse.h"
 
 /* Whether A itself is eliminated, or its transpose. How what is eliminated, and what becomes of it, lies in memory. */
@@ -8,7 +8,7 @@ constexpr bool A_BY_COLUMNS = SMM_SOURCE_A == SMM_SOURCE_FLAT && (SMM_ORDER_A ==
 constexpr bool C_BY_COLUMNS = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW) != DIRECT;
 
 /* What is known of the pivots of a matrix, and in the end of its inverse. */
-struct Doubts {
+struct SingularityTest {
     T size = 0;            /* the largest magnitude of a pivot */
     T squares = 0;         /* a thread's part of the sum of squares of the inverse */
     bool singular = false; /* a pivot was zero or, of small orders, had no exact reciprocal */
@@ -70,7 +70,8 @@ __device__ __noinline__ int info_of_lu(const smm_cuda_args &args, long long q) {
 
 /* info of the thread's matrix, which is number `mine` of the `count` that the warp has from matrix `first` on; all
  * threads of a matrix have the same doubts. */
-__device__ inline int settle(const smm_cuda_args &args, long long first, int count, int mine, const Doubts &doubts) {
+__device__ inline int settle(const smm_cuda_args &args, long long first, int count, int mine,
+                             const SingularityTest &doubts) {
     const bool doubt = doubts.any();
     int info = 0;
     if (__builtin_expect(__any_sync(WARP, doubt), 0))

@@ -1,11 +1,12 @@
-/* rights.cuh: the right-hand sides of a block's systems, K to a matrix; several of them, if they lie flat, in an image
- * in shared memory. Whoever includes this has image.cuh and lanes.cuh, and has defined N, K, MATRICES and THREADS. */
+/* rhs.cuh: the right-hand sides of a block's systems, K to a matrix; several of them, if they lie flat, in an image
+ * in shared memory. Whoever includes this has shared_tile.cuh and lanes.cuh, and has defined N, K, MATRICES and
+ * THREADS. */
 #include "substitution.cuh"
 
 constexpr bool SEVERAL = K > 1, B_BY_ROWS = SMM_ORDER_B == SMM_ORDER_ROW;
 constexpr bool THROUGH_IMAGE = SEVERAL && ALIGNED && SMM_SOURCE_B == SMM_SOURCE_FLAT &&
                                SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_B == SMM_ORDER_C;
-typedef Image<B_BY_ROWS ? N : K, B_BY_ROWS ? K : N, SMM_SOURCE_FLAT, MATRICES, 0, 1> ImageB;
+typedef SharedTile<B_BY_ROWS ? N : K, B_BY_ROWS ? K : N, SMM_SOURCE_FLAT, MATRICES, 0, 1> ImageB;
 constexpr int RIGHTS = THROUGH_IMAGE ? ImageB::ELEMENTS : 0;
 
 /* The columns of a matrix of B or C. */
@@ -44,7 +45,7 @@ __device__ inline void solve_columns(long long columns, From from, Solve solve, 
 
 /* Start copying them to their image. */
 template <bool ASYNC>
-__device__ inline void stage_rights(const smm_cuda_args &args, T *image, long long first, int count) {
+__device__ inline void stage_rhs(const smm_cuda_args &args, T *image, long long first, int count) {
     if constexpr (THROUGH_IMAGE) stage<ImageB, THREADS, ASYNC>(image, args.operand[SMM_B], first, count, nullptr, 0, 0);
 }
 

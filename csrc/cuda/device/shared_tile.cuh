@@ -1,4 +1,4 @@
-/* image.cuh: the matrices of a block in shared memory, and moving them there and back in 16-byte vectors. Their
+/* shared_tile.cuh: the matrices of a block in shared memory, and moving them there and back in 16-byte vectors. Their
  * elements are those of element.cuh, in the vectors of element_vectors.cuh.
  *
  * An image holds COUNT matrices of LINES lines of LENGTH elements; a line is a row or a column, whichever is
@@ -8,7 +8,7 @@
  * vectors lie between padded matrices. Where the memory is not aligned, the image is shifted by as many elements, so
  * that vectors of the image are still vectors of the memory. */
 
-template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW = 0> struct Image {
+template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW = 0> struct SharedTile {
     static constexpr int LINES = LINES_, LENGTH = LENGTH_, SOURCE = SOURCE_;
     static constexpr bool WHOLE = ALIGNED && LENGTH > 0 && LENGTH % WIDEST == 0; /* lines are whole vectors */
     static constexpr int PITCH =
@@ -40,8 +40,8 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
             return VECTORS % THREADS == 0 || turn + 1 < TURNS || turn * THREADS + threadIdx.x < VECTORS;
         }
         __device__ static int place(int turn) {
-            if (!EVEN) return Image::place(turn * THREADS + threadIdx.x);
-            return Image::place(threadIdx.x) + turn * AT_ONCE % LINES * PITCH + turn * AT_ONCE / LINES * MATRIX;
+            if (!EVEN) return SharedTile::place(turn * THREADS + threadIdx.x);
+            return SharedTile::place(threadIdx.x) + turn * AT_ONCE % LINES * PITCH + turn * AT_ONCE / LINES * MATRIX;
         }
         template <class I> __device__ static bool wanted(int turn) {
             const unsigned v = EVEN ? threadIdx.x : turn * THREADS + threadIdx.x, e = v * WIDEST;

@@ -1,5 +1,5 @@
-/* texts.h: the kernels of one instruction set and element type, where this build has them: all texts, in an order in
- * which each finds what it uses. Texts written over `num`, a vector of numbers, serve real and complex ones. */
+/* all_kernels.h: the kernels of one instruction set and element type, where this build has them: all texts, in an order
+ * in which each finds what it uses. Texts written over `num`, a vector of numbers, serve real and complex ones. */
 #if defined(ISA)
 #include "move/memory.h"
 #include "move/block.h"
