@@ -256,5 +256,5 @@ def test_names():
 
 def test_users_script(capsys):
     """Of which a type checker thinks well, in `make lint`."""
-    runpy.run_path(str(Path(__file__).parent / "typing" / "user.py"))
+    runpy.run_path(str(Path(__file__).parents[1] / "typing" / "user.py"))
     assert capsys.readouterr().out

@@ -317,7 +317,7 @@ def fake(tmp_path_factory):
     if not shutil.which("gcc"):
         pytest.skip("needs gcc")
     folder = tmp_path_factory.mktemp("libnuma")
-    source = ROOT / "tests" / "fake_libnuma.c"
+    source = ROOT / "tests" / "support" / "fake_libnuma.c"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "libnuma.so.1", source], check=True)
     return folder
 

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "cuda")]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "support")]
 
+import paths  # noqa: E402, F401
 from cases import COMPOSITIONS, FUNCTIONS, OF_MATRICES, WITH_B  # noqa: E402
 from matrices import deficient, extreme, good, good_definite, normal, not_finite  # noqa: E402
 from random_programs import random_numbers, random_program  # noqa: E402

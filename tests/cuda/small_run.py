@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 
 os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"  # so that a byte too far is outside an allocation
-sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "support")]
 
 import numpy as np  # noqa: E402
+import paths  # noqa: E402, F401
 import torch  # noqa: E402
 from random_programs import random_program  # noqa: E402
 

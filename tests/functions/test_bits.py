@@ -4,7 +4,7 @@ A record is a hash of all outputs over orders, layouts and batch sizes, one for 
 type, with and without fused multiply-add: all instruction sets but `portable` give the same bits.
 Inputs come from integers alone. What the C library's mathematical functions may change is left out.
 
-    python tests/test_bits.py     records what has no record yet
+    python tests/functions/test_bits.py     records what has no record yet
 """
 
 from __future__ import annotations

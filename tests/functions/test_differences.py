@@ -14,7 +14,7 @@ from matrices import normal
 import smallmm
 
 EYE, ONES = np.eye, np.ones
-PAGE = Path(__file__).parents[1] / "docs" / "differences-from-numpy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "differences-from-numpy.md"
 
 
 def test_every_entry_has_its_test():

@@ -17,7 +17,7 @@ from smallmm import fuse
 from smallmm._base.shapes import PRODUCTS
 from smallmm._programs import long_sums
 from smallmm._programs.fused import Fused
-from smallmm._programs.interpreter import run_unfused
+from smallmm._programs.interpreter import interpret
 
 SEED = 11
 
@@ -36,7 +36,7 @@ def separately(function, *arrays, **options):
     """The results of a fused function, step by step on whole stacks."""
     operands = function._operands(arrays)
     plan = function._plan(operands, options)
-    results, _ = run_unfused(plan.record, plan.results, operands, plan.steps, np)
+    results, _ = interpret(plan.record, plan.results, operands, plan.steps, np)
     return plan.make(results)
 
 

@@ -166,3 +166,12 @@ def test_prose_is_at_most_100_columns(page):
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
+
+
+def test_where_things_are():
+    """The table of CONTRIBUTING.md names files that have what it says."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| `([\w/.-]+)` \| `(.+)` \|$", page, re.MULTILINE)
+    assert len(rows) >= 12
+    for file, text in rows:
+        assert text in (ROOT / file).read_text(encoding="utf-8"), (file, text)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-TESTS = Path(__file__).parents[2]
-sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
+import paths  # noqa: E402, F401
 from run import LAYOUTS, OnDevice, aligned, drawn  # noqa: E402
 from test_convolution import CASES, in_layout, operands  # noqa: E402
 from tiled import SPACE  # noqa: E402

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parent)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
+
+import paths  # noqa: E402, F401
 from run import OnDevice  # noqa: E402
 
 import smallmm  # noqa: E402

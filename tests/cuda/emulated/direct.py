@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-TESTS = Path(__file__).parents[2]
-sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
 import exchange  # noqa: E402
+import paths  # noqa: E402, F401
 from checks import raised  # noqa: E402
 from programs import normal, positive, same  # noqa: E402
 from test_convolution import CASES, LAYOUTS, in_layout, operands  # noqa: E402

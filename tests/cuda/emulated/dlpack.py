@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[2])]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
+import paths  # noqa: E402, F401
 from capsules import Unversioned, Versioned  # noqa: E402
 from checks import raised  # noqa: E402
 

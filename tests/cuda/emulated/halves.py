@@ -7,7 +7,9 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parent)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
+
+import paths  # noqa: E402, F401
 from run import OnDevice  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402

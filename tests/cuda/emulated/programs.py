@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from ml_dtypes import bfloat16
 
-TESTS = Path(__file__).parents[2]
-sys.path[:0] = [str(TESTS)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
+import paths  # noqa: E402, F401
 from checks import raised  # noqa: E402
 
 import smallmm  # noqa: E402

@@ -4,9 +4,10 @@ import os
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
 import differential  # noqa: E402
+import paths  # noqa: E402, F401
 
 from smallmm import _core, cuda  # noqa: E402
 

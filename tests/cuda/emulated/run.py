@@ -13,9 +13,9 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-TESTS = Path(__file__).parents[2]
-sys.path[:0] = [str(TESTS), str(TESTS / "cuda")]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
+import paths  # noqa: E402, F401
 from accuracy import same_signs  # noqa: E402
 from cases import OF_DIAGONALS, OF_SQUARE, OF_TALL, operands  # noqa: E402
 from matrices import diagonals_of_every_kind, kinds, normal  # noqa: E402

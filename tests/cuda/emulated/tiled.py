@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-TESTS = Path(__file__).parents[2]
-sys.path[:0] = [str(TESTS), str(TESTS / "cuda"), str(Path(__file__).parent)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
+import paths  # noqa: E402, F401
 from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned, drawn, dtype_named  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
