@@ -86,7 +86,7 @@ static unsigned any_needs(const smm_call *call) {
 #define TEXT(x) TEXT_(x)
 #define GROUPED(group, stem, m, k, n, needs, cold) {TEXT(KERNEL(stem)), m, k, n, KERNEL(stem), needs, cold, group, NULL}
 #define ROW(...) GROUPED(0, __VA_ARGS__)
-/* A kernel of any order, which says how much room it takes. */
+/* A kernel of any order, which says how much workspace it takes. */
 #define WITH_WORKSPACE(stem, needs, cold, workspace) \
     {TEXT(KERNEL(stem)), 0, 0, 0, KERNEL(stem), needs, cold, 0, workspace}
 /* Lists of one kernel, which takes anything. */
@@ -96,7 +96,7 @@ static unsigned any_needs(const smm_call *call) {
 
 /* From how many bytes on most kernels prefetch. Those of complex numbers do not, but for what is packed. */
 #define COLD (PARTS == 1 ? SMM_BEYOND_L2 : SMM_MEMORY)
-/* The room of a kernel whose complex numbers take more than SMM_KERNEL_WORKSPACE. */
+/* The workspace of a kernel whose complex numbers take more than SMM_KERNEL_WORKSPACE. */
 #if defined(REAL_DTYPE)
 #define WORKSPACE(stem) KERNEL(stem##_workspace)
 #else
@@ -242,10 +242,11 @@ ONE_WITH_WORKSPACE(banded_pos_lanes);
 ONE_WITH_WORKSPACE(expm_lanes);
 static const smm_kernel lstsq_list[] = {WITH_WORKSPACE(lstsq_lanes, any_needs, COLD, WORKSPACE(lstsq_lanes))};
 static const smm_kernel lu_rcond_list[] = {
-    WITH_WORKSPACE(lu_rcond_lanes, any_needs, SMM_MEMORY, WORKSPACE(refinement))};
+    WITH_WORKSPACE(lu_rcond_lanes, any_needs, SMM_MEMORY, KERNEL(refinement_workspace))};
 static const smm_kernel backward_error_list[] = {
-    WITH_WORKSPACE(backward_error_lanes, any_needs, SMM_MEMORY, WORKSPACE(refinement))};
-static const smm_kernel refine_list[] = {WITH_WORKSPACE(refine_lanes, any_needs, SMM_MEMORY, WORKSPACE(refinement))};
+    WITH_WORKSPACE(backward_error_lanes, any_needs, SMM_MEMORY, KERNEL(refinement_workspace))};
+static const smm_kernel refine_list[] = {
+    WITH_WORKSPACE(refine_lanes, any_needs, SMM_MEMORY, KERNEL(refinement_workspace))};
 #if defined(SMM_KERNELS_F64) && !defined(REAL_DTYPE)
 ONE_WITH_WORKSPACE(solve_mixed_lanes);
 #endif

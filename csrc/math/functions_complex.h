@@ -1,7 +1,7 @@
 /* functions_complex.h: exp, log, sqrt, sin and cos of complex numbers x + i y in double precision, for the rows of
  * functions_complex.def: as functions.h plain C, with the same bits on every processor. Errors are at most 2 ulp of the
- * result's magnitude (tests/functions/test_functions.py); signs of zeros, infinities and branch cuts are those of annex G of C,
- * which are NumPy's. */
+ * result's magnitude (tests/functions/test_functions.py); signs of zeros, infinities and branch cuts are those of annex
+ * G of C, which are NumPy's. */
 #ifndef SMM_FUNCTIONS_COMPLEX_H
 #define SMM_FUNCTIONS_COMPLEX_H
 
