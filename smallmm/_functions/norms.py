@@ -39,7 +39,7 @@ def vector_norm(
     *,
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
-    ord: float = 2,
+    ord: float | None = 2,
     out: Any = None,
 ) -> Any:
     """Norms of vectors, as defined by the Python array API standard and by `numpy.linalg.vector_norm`.
@@ -54,7 +54,7 @@ def vector_norm(
         Whether the result keeps the axes of the vectors, with length 1.
     ord : number, inf or -inf
         ``sum(abs(x)**ord)**(1 / ord)``. inf: the largest magnitude. -inf: the smallest. 0: the number of
-        elements that are not zero.
+        elements that are not zero. None: 2, as in NumPy.
     out : array, optional
         Where the result is written.
 
@@ -90,7 +90,7 @@ def vector_norm(
     answer = _again(key, x)
     if answer is not NotImplemented:
         return answer
-    return _vector_norm("vector_norm", without_labels(x), axis, keepdims, ord, out, key)
+    return _vector_norm("vector_norm", without_labels(x), axis, keepdims, 2 if ord is None else ord, out, key)
 
 
 @composed_of_others
@@ -99,7 +99,7 @@ def matrix_norm(
     /,
     *,
     keepdims: bool = False,
-    ord: Literal["fro", "nuc"] | float = "fro",
+    ord: Literal["fro", "nuc"] | float | None = "fro",
     out: Any = None,
 ) -> Any:
     """Norm of each matrix of a stack, as defined by the Python array API standard.
@@ -113,7 +113,7 @@ def matrix_norm(
     ord : {"fro", "nuc", 1, -1, 2, -2, inf, -inf}
         "fro": the square root of the sum of squares. "nuc": the sum of singular values. 1, -1: the largest or
         smallest column sum of magnitudes. inf, -inf: the same for rows. 2, -2: the largest or smallest
-        singular value.
+        singular value. None: "fro", as in NumPy.
     out : array, optional
         Where the result is written.
 
@@ -155,7 +155,7 @@ def matrix_norm(
         raise ValueError(
             f"matrix_norm: x has shape {np.shape(x)}; expected at least 2 dimensions, (..., m, n)"
         )
-    return _matrix_norm("matrix_norm", x, (-2, -1), keepdims, ord, out, key)
+    return _matrix_norm("matrix_norm", x, (-2, -1), keepdims, "fro" if ord is None else ord, out, key)
 
 
 @composed_of_others

@@ -172,7 +172,7 @@ def test_scripts_that_pages_name_exist():
 
 
 def test_one_timer():
-    """Only smallmm/_tools/bench.py reads a clock; the import of smallmm is timed from outside it."""
+    """Only smallmm/_tools/timing.py reads a clock; the import of smallmm is timed from outside it."""
     clocks = re.compile(r"\b(perf_counter|monotonic|process_time|timeit|time\.time|clock_gettime)")
     found = {
         path.relative_to(ROOT).as_posix(): len(clocks.findall(path.read_text(encoding="utf-8")))
@@ -180,6 +180,6 @@ def test_one_timer():
         for path in [*folder.rglob("*.py"), *folder.rglob("*.c")]
     }
     assert {path for path, count in found.items() if count} == {
-        "smallmm/_tools/bench.py",
+        "smallmm/_tools/timing.py",
         "benchmarks/host/matmul.py",
     }

@@ -229,23 +229,28 @@ INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, numbers_matrix 
 
 #if defined(REAL_DTYPE)
 /* Columns j .. j+width-1 of Q = H_0 H_1 ..., of the reflectors in A. */
-static void KERNEL(q_columns)(num *x, intptr_t j, intptr_t width, numbers_matrix a, const num *tau) {
+INLINE void q_columns(num *x, intptr_t j, intptr_t width, numbers_matrix a, const num *tau, const bool unrolled) {
     for (intptr_t e = 0; e < a.m * width; e++) x[e] = num_set(e / width == j + e % width);
     for (intptr_t k = least(least(a.m, a.n), j + width) - 1; k >= 0; k--) {
         const intptr_t first = k > j ? k - j : 0; /* columns before are zero from row k on */
         const reflection h = {a.at + k * a.step + k, a.step, a.m - k, tau[k]};
-        reflect(h, x + k * width + first, width, width - first, false, false);
+        reflect(h, x + k * width + first, width, width - first, false, unrolled);
     }
+}
+static void KERNEL(q_columns)(num *x, intptr_t j, intptr_t width, numbers_matrix a, const num *tau) {
+    q_columns(x, j, width, a, tau, false);
 }
 
 /* All columns of Q, as many at a time as there is room for. */
 INLINE void q_store(const smm_call *call, intptr_t q, numbers_matrix a, const num *tau, num *x, intptr_t count,
                     const bool unrolled) {
-    (void)unrolled;
     const intptr_t most = QR_ELEMENTS / a.m;
     for (intptr_t j = 0, width; j < call->k; j += width) {
-        width = least(most, call->k - j);
-        KERNEL(q_columns)(x, j, width, a, tau);
+        width = unrolled ? a.n : least(most, call->k - j);
+        if (unrolled)
+            q_columns(x, j, a.n, a, tau, true);
+        else
+            KERNEL(q_columns)(x, j, width, a, tau);
         const smm_operand c = numbers_columns(call->qr.q, j);
         KERNEL(numbers_store)(&c, q, x, a.m, width, count);
     }
@@ -323,7 +328,7 @@ INLINE void qr_group(const smm_call *call, intptr_t q, numbers_matrix a, num *r,
 }
 
 /* Square matrices of a constant order. */
-enum { QR_LANES_MOST = 10 };
+enum { QR_LANES_MOST = PARTS == 1 ? 10 : 4 };
 INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
         num a[QR_LANES_MOST * QR_LANES_MOST], r[QR_LANES_MOST * QR_LANES_MOST];

@@ -23,6 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -598,7 +599,7 @@ static std::string for_launch(const std::string &text) {
 }
 
 /* One word of a shell's command, whatever is in it. */
-static std::string quoted(const std::string &word) {
+static std::string in_quotes(const std::string &word) {
     std::string all = "'";
     for (const char c : word) all += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return all + "'";
@@ -628,9 +629,11 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int h
     static std::atomic<int> number;
     const std::string folder = setting("EMULATED_FOLDER", ".") + ("/" + std::to_string(number++) + "-" + name);
     mkdir(folder.c_str(), 0755);
-    for (int i = 0; i < headers; i++)
-        if (strcmp(header_names[i], "ptx.cuh"))
-            std::ofstream(folder + "/" + header_names[i]) << for_cpu(header_texts[i]);
+    for (int i = 0; i < headers; i++) {
+        const std::filesystem::path header = folder + "/" + header_names[i];
+        std::filesystem::create_directories(header.parent_path());
+        if (strcmp(header_names[i], "ptx.cuh")) std::ofstream(header) << for_cpu(header_texts[i]);
+    }
     std::ofstream(folder + "/kernel.cpp") << for_cpu(text) << for_launch(text);
     *program = new Program{folder, "", folder + "/kernel.so"};
     return 0;
@@ -641,13 +644,13 @@ int nvrtcCompileProgram(void *program, int count, const char *const *options) {
     dladdr(reinterpret_cast<void *>(&emulated_fail), &self);
     std::string command = setting("EMULATED_COMPILER", "c++");
     command += " -c -D__CUDA_ARCH__=" + std::to_string(10 * compute_capability()) + " -I" +
-               quoted(setting("EMULATED_HEADERS", "."));
+               in_quotes(setting("EMULATED_HEADERS", "."));
     for (int i = 0; i < count; i++)
-        if (!strncmp(options[i], "-D", 2)) command += " " + quoted(options[i]);
+        if (!strncmp(options[i], "-D", 2)) command += " " + in_quotes(options[i]);
     const std::string log = p.folder + "/log", object = p.folder + "/kernel.o";
-    command += " " + quoted(p.folder + "/kernel.cpp") + " -o " + quoted(object) + " 2> " + quoted(log) + " && " +
-               setting("EMULATED_LINKER", "c++") + " -shared " + quoted(object) + " " + quoted(self.dli_fname) +
-               " -o " + quoted(p.path) + " 2>> " + quoted(log);
+    command += " " + in_quotes(p.folder + "/kernel.cpp") + " -o " + in_quotes(object) + " 2> " + in_quotes(log) +
+               " && " + setting("EMULATED_LINKER", "c++") + " -shared " + in_quotes(object) + " " +
+               in_quotes(self.dli_fname) + " -o " + in_quotes(p.path) + " 2>> " + in_quotes(log);
     const int error = system(command.c_str());
     p.log = contents_of(log);
     return error ? 6 : 0;

@@ -19,6 +19,7 @@ from checks import raised  # noqa: E402
 import smallmm  # noqa: E402
 from smallmm import _core, cuda, fuse  # noqa: E402
 from smallmm._derivatives.backward import backward_of, backward_of_plan  # noqa: E402
+from smallmm._functions import tensors  # noqa: E402
 from smallmm._programs import cuda_kernel, cuda_launch  # noqa: E402
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
@@ -222,7 +223,7 @@ def results():
 
 def chains():
     b1, d, u = RNG.random((3, 2)), RNG.random((COUNT, 3, 3, 3)), RNG.random((COUNT, 2, 2, 2))
-    check(smallmm._functions.contract._sum_factorized, b1, d, u)
+    check(tensors._sum_factorized, b1, d, u)
     check(smallmm.ridge, RNG.random((COUNT, 5, 3)), RNG.random((COUNT, 5, 2)), 0.5)
     check(smallmm.whiten, RNG.random((COUNT, 6, 3)))
     x, covariance = RNG.random((COUNT, 4)), positive(4, (COUNT,))
