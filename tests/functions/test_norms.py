@@ -68,7 +68,7 @@ class TestMatrixNorm:
             assert r.dtype == dtype
             assert_close(r, matrix_norm(a, order).astype(np.longdouble), m + n + 4)
 
-    @pytest.mark.parametrize("order", [*ORDERS, 2, -2, "nuc"])
+    @pytest.mark.parametrize("order", [*ORDERS, 2, -2, "nuc", None])
     def test_words_of_numpy(self, order, rng):
         a = rng.standard_normal((2, 3, 4, 5))
         for keepdims in (False, True):
@@ -155,7 +155,7 @@ class TestVectorNorm:
                 assert smallmm.vector_norm(np.array([1, -inf], dtype), ord=order) == inf
                 assert np.isnan(smallmm.vector_norm(np.array([1, np.nan, inf], dtype), ord=order))
 
-    @pytest.mark.parametrize("order", [0, 1, 2, 3, -1, inf, -inf])
+    @pytest.mark.parametrize("order", [0, 1, 2, 3, -1, inf, -inf, None])
     def test_words_of_numpy(self, order, rng):
         x = rng.standard_normal((2, 3, 4, 5))
         for axis in (None, 0, -1, (0, 2), (3, 1), (0, 1, 2, 3)):

@@ -130,7 +130,7 @@ INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
             KERNEL(bidiagonal_arrange)(&x[g], &b[g], o.n, vectors);
             const vec bad = svd_store_values(&o, at, &x[g], o.n, count, false);
-            if (vectors) svd_store_vectors(&o, at, &x[g], bad, count);
+            if (vectors) svd_store_vectors(&o, at, &x[g], bad, o.m, o.n, count, false);
         }
     }
 }

@@ -493,10 +493,10 @@ static intptr_t KERNEL(svd_lanes_workspace)(const smm_call *call) {
 }
 
 /* V, and U, which is made of A and V; x->x, which may be V, is overwritten. NaN where `bad` is not zero. */
-INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, vec bad, intptr_t count) {
-    const intptr_t m = o->m, n = o->n;
+INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, vec bad, intptr_t m, intptr_t n,
+                              intptr_t count, const bool unrolled) {
     vec sign[SMM_MOST_ORDER];
-    svd_factor_large(x, sign, m, n, false);
+    svd_factor_large(x, sign, m, n, unrolled);
     gather_rows(numbers_parts(svd_matrix(x->v, n, n, false)), PARTS * n);
     for (intptr_t e = 0; e < n * n && PARTS > 1; e++) x->v[e] = num_add(num_conj(x->v[e]), num_set(0));
     KERNEL(numbers_store)(&o->small, q, x->v, n, n, count);
@@ -505,25 +505,39 @@ INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, v
     KERNEL(numbers_fill_nan)(&o->large, q, bad, m, o->k, count);
 }
 
-INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
+INLINE void svd_lanes_of(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors,
+                         svd_stack x, intptr_t m, intptr_t n, const bool unrolled) {
     const svd_operands o = svd_operands_of(call, vectors);
-    const intptr_t m = o.m, n = o.n;
-    svd_workspace *const workspace = smm_kernel_workspace();
     svd_round rounds[SMM_MOST_ORDER];
-    svd_stack x = {.a = workspace->a, .x = workspace->x, .v = workspace->v};
     svd_plan_rounds(rounds, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        svd_load(&o, q, &x, m, n, count, false);
+        svd_load(&o, q, &x, m, n, count, unrolled);
         svd_sort(&x, m, n);
-        svd_reduce(&x, m, n, false, cold, ahead_of(&o.a, q, PARTS * LANES * m * n));
+        svd_reduce(&x, m, n, unrolled, cold, ahead_of(&o.a, q, PARTS * LANES * m * n));
         svd_iterate(&x, rounds, n);
         svd_arrange(&x, n, vectors);
-        const vec bad = svd_store_values(&o, q, &x, n, count, false);
+        const vec bad = svd_store_values(&o, q, &x, n, count, unrolled);
         if (!vectors) continue;
-        svd_form_small(&x, n, false);
-        svd_store_vectors(&o, q, &x, bad, count);
+        svd_form_small(&x, n, unrolled);
+        svd_store_vectors(&o, q, &x, bad, m, n, count, unrolled);
     }
+}
+
+#if defined(REAL_DTYPE)
+/* A constant order. */
+INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t n,
+                          const bool vectors) {
+    num a[SVD_FEW * SVD_FEW], x[SVD_FEW * SVD_FEW], v[SVD_FEW * SVD_FEW];
+    svd_lanes_of(call, first, last, cold, vectors, (svd_stack){.a = a, .x = x, .v = v}, n, n, true);
+}
+#endif
+
+INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
+    const svd_operands o = svd_operands_of(call, vectors);
+    svd_workspace *const workspace = smm_kernel_workspace();
+    const svd_stack x = {.a = workspace->a, .x = workspace->x, .v = workspace->v};
+    svd_lanes_of(call, first, last, cold, vectors, x, o.m, o.n, false);
 }
 
 static void KERNEL(svd_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
