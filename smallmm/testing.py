@@ -214,6 +214,3 @@ def _check(op: str, ratio: Any, thresh: float, what: str) -> None:
         else ""
     )
     raise AssertionError(f"{op}: {which}{what} = {ratio[index]:.3g}, bound {thresh:g}")
-
-
-# --- the ratios ------------------------------------------------------------------------------------------

@@ -430,6 +430,3 @@ def _reduced(
     if out is not None:
         return out
     return result[tuple(None if i in axes else slice(None) for i in range(ndim))] if keep else result
-
-
-# --- in terms of a library's namespace -----------------------------------------------------------------

@@ -7,24 +7,14 @@ import numpy as np
 from .._base.shapes import arithmetic
 
 FLOATS = (np.dtype("f4"), np.dtype("f8"))
-
-
 COMPLEX = (np.dtype("c8"), np.dtype("c16"))
-
-
 NUMBERS = {
     **dict(zip(FLOATS, ("f32", "f64"), strict=True)),
     **dict(zip(COMPLEX, ("c64", "c128"), strict=True)),
 }
-
-
 INT32, BOOL = np.dtype("i4"), np.dtype("?")
 INTEGERS = tuple(map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")))
-
-
 SUPPORTED = "float16, bfloat16, float32, float64, complex64, complex128, integers or bool"
-
-
 PYTHONS = (bool, int, float, complex)  # numbers that have no dtype of their own
 
 

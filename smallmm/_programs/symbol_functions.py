@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING, Any
 from .._base.catalog import public
 from .record import Record
 from .symbol_elementwise import ELEMENTWISE
-from .symbol_shapes import SHAPES, as_symbols, diagonal, moveaxis, sum
+from .symbol_shapes import SHAPES, as_symbols, diagonal, moveaxis, summed
 
 if TYPE_CHECKING:
     from .symbols import Symbol
-
-
-# --- element-wise functions --------------------------------------------------------------------------------
-
-
-# --- shapes ------------------------------------------------------------------------------------------------
 
 
 # --- linear algebra ----------------------------------------------------------------------------------------
@@ -48,7 +42,7 @@ def _vdot(x: Any, y: Any) -> Symbol:
     a, b = (z.reshape(-1) for z in as_symbols([x, y]))
     if a.shape != b.shape:
         raise ValueError(f"{a.record.name}: vdot of {a.size} and {b.size} elements; expected as many")
-    return sum(ELEMENTWISE["multiply"](a.conj(), b))
+    return summed(ELEMENTWISE["multiply"](a.conj(), b))
 
 
 def _outer(x: Any, y: Any) -> Symbol:

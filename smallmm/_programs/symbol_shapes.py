@@ -62,14 +62,14 @@ def _summable(x: Symbol, dtype: Any) -> Symbol:
     return x.astype(dtype)
 
 
-def sum(x: Symbol, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Symbol:
+def summed(x: Symbol, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Symbol:
     x, axes = _summable(x, dtype), axes_of(x, axis)
     return _kept(sums(x.__array_namespace__(), _flattened(x, axes)), axes, keepdims) if axes else x
 
 
 def _mean(x: Symbol, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Symbol:
     count = prod(x.shape[i] for i in axes_of(x, axis))
-    total: Any = sum(x, axis, dtype, keepdims=keepdims)
+    total: Any = summed(x, axis, dtype, keepdims=keepdims)
     return total / count
 
 
@@ -213,7 +213,7 @@ def diagonal(x: Symbol, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Symb
 
 
 def _trace(x: Symbol, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None) -> Symbol:
-    return sum(diagonal(x, offset, axis1, axis2), -1, dtype)
+    return summed(diagonal(x, offset, axis1, axis2), -1, dtype)
 
 
 def _zero(x: Symbol) -> Any:
@@ -265,7 +265,7 @@ def _like(value: float) -> Callable[..., Symbol]:
 
 
 SHAPES: dict[str, Callable[..., Any]] = {
-    "sum": sum,
+    "sum": summed,
     "mean": _mean,
     "max": _extreme("maximum"),
     "min": _extreme("minimum"),

@@ -34,9 +34,6 @@ SECONDS, QUICK_SECONDS = 120.0, 25.0  # spent on timing, if no contender is slow
 FOOTPRINT, DEVICE_FOOTPRINT = 2 << 20, 256 << 20  # bytes of operands: in a host's caches, beyond a GPU's
 
 
-# --- timing ---------------------------------------------------------------------------------------
-
-
 # --- cases ----------------------------------------------------------------------------------------
 
 
