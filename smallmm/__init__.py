@@ -294,8 +294,8 @@ __all__ = [
 
 
 def _publish(name: str, value: object) -> None:
-    """Types are known by their public names, in tracebacks and where they are pickled."""
-    if isinstance(value, type):
+    """Types and functions are known by their public names, in tracebacks and where they are pickled."""
+    if callable(value):
         value.__module__ = "smallmm"
     globals()[name] = value
 
