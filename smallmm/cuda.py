@@ -19,7 +19,7 @@ from . import _core
 from ._base.catalog import FUNCTIONS
 from ._base.errors import shown
 from ._base.options import integer
-from ._base.shapes import LONGEST, has_kernel, is_of_diagonals
+from ._base.shapes import device_has_kernel
 from ._gpu import tuned
 
 if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm does
@@ -172,7 +172,7 @@ def warmup(
     columns = operation == "MATMUL" or operation.startswith("QR")
     sizes = [_sizes(shape, columns) for shape in _list("shapes", shapes)]
     for m, k, n in sizes:
-        if not all(has_kernel_for(operation, _computed_in(_DTYPES[x]), m, k, n) for x in dtypes):
+        if not all(device_has_kernel(operation, _computed_in(_DTYPES[x]), m, k, n) for x in dtypes):
             raise ValueError(f"warmup: no kernel takes {op} of {(m, k, n)}")
     problems = [
         {
@@ -205,17 +205,6 @@ def _sizes(shape: Any, columns: bool) -> tuple[int, int, int]:
         return index(m), index(k), index(n)
     except (TypeError, ValueError):
         raise TypeError(f"warmup: a shape is {shown(shape)}; expected (m, k, n) or n") from None
-
-
-def has_kernel_for(operation: str, dtype: np.dtype, m: int, k: int, n: int) -> bool:
-    """Whether there is a kernel of an operation for such matrices."""
-    if is_of_diagonals(operation):
-        return min(k, n) >= 1 and n <= LONGEST and (m >= 1 or n == 1)
-    if min(m, k, n) < 1:
-        return False
-    if operation == "MATMUL":
-        return _core.cuda_takes(_core.batched_matmul, dtype, m, k, n)
-    return has_kernel(m, n)
 
 
 def _computed_in(dtype: str) -> np.dtype:

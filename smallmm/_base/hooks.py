@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import local
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from .. import _core
 
-if TYPE_CHECKING:
-    from .._offload.api import Settings
+
+class Settings(Protocol):
+    """What has calls computed on a device: see `_offload.api`."""
+
+    why: str  # a fused function did not run as one kernel
+
+    def call(
+        self, op: str, gufunc: Any, operands: dict[str, Any], targets: dict[str, Any], kwargs: dict[str, Any]
+    ) -> Any: ...
+
+    def program(
+        self, program: Any, names: list[str], operands: list[Any], batch: tuple[int, ...], targets: Any
+    ) -> Any: ...
+
+    def explain(self, op: Any, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any: ...
 
 
 class _Own(local):

@@ -24,6 +24,17 @@ def has_kernel(m: int, n: int) -> bool:
     return min(m, n) <= MOST_ORDER and m * n <= MOST_ORDER**2
 
 
+def device_has_kernel(operation: str, dtype: np.dtype, m: int, k: int, n: int) -> bool:
+    """Whether there is a CUDA kernel of an operation for such matrices."""
+    if is_of_diagonals(operation):
+        return min(k, n) >= 1 and n <= LONGEST and (m >= 1 or n == 1)
+    if min(m, k, n) < 1:
+        return False
+    if operation == "MATMUL":
+        return _core.cuda_takes(_core.batched_matmul, dtype, m, k, n)
+    return has_kernel(m, n)
+
+
 def is_of_diagonals(operation: str) -> bool:
     """Whether the first operand of an operation is diagonals of A, whose order may be large."""
     return _core.operations[operation][0][0] != "a"

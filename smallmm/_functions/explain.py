@@ -129,7 +129,7 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
 
         return explain_patched(op, arrays, kwargs if out is None else kwargs | {"out": out})  # type: ignore[return-value, arg-type]
     if (settings := current()) is not None:
-        return settings.explain(op, arrays, out, kwargs)  # type: ignore[return-value]
+        return settings.explain(op, arrays, out, kwargs)
     name = name_of("explain", "op", op, _OTHERS)
     function = public(name)
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _core, cuda
+from .. import _core
 from .._base.shapes import (
     SCALED,
     absent_dimensions,
@@ -16,6 +16,7 @@ from .._base.shapes import (
     computed_dtypes,
     core_dimensions,
     core_sizes,
+    device_has_kernel,
     is_rectangular,
     narrow_dtype,
     number_dtype,
@@ -233,7 +234,7 @@ class Call(Work):
             m = sizes.get("m", n)
         if len(self.batch) > _core.limits["cuda_dimensions"] - 2:
             return f"there are {len(self.batch)} batch dimensions"
-        if is_rectangular(self.gufunc) or not cuda.has_kernel_for(
+        if is_rectangular(self.gufunc) or not device_has_kernel(
             self.operation, self.computed, m, max(k, 1), n
         ):
             return f"it has no kernels for {', '.join(f'{dim} = {size}' for dim, size in sizes.items())}"

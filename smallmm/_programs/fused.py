@@ -4,14 +4,14 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._base.composition import INFO_APART, NO_INFO, is_met_on_device
 from .._base.errors import shown
-from .._base.hooks import current
+from .._base.hooks import Settings, current
 from .._base.later import later
 from .._base.options import is_hashable
 from .._base.shapes import NUMBERS, dtype_of
@@ -29,9 +29,6 @@ from .explanation import explanation_of
 from .interpreter import interpret
 from .plan import MOST_RECORDS, Plan, structure, the_one
 from .symbols import Symbol, record_of
-
-if TYPE_CHECKING:
-    from .._offload.api import Settings
 
 # What `_core.Prepared` takes as it is, beside arrays with DLPack's exchange API
 PREPARED = frozenset((np.ndarray, *NUMBERS, *np.sctypeDict.values()))
@@ -379,7 +376,7 @@ class Fused(BatchedFunction):
         operands: list[np.ndarray],
         outs: Any,
         batch: tuple[int, ...],
-        settings: "Settings",
+        settings: Settings,
     ) -> tuple[list[Any], Any]:
         targets = plan.targets(operands, outs, batch)
         try:

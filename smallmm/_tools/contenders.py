@@ -14,8 +14,8 @@ import smallmm
 from .._base.errors import shown
 
 if TYPE_CHECKING:
-    from .bench import Call
     from .operations import Operation, Stack
+    from .timing import Call
 
 ReadResult = Callable[[Any], Iterable[Any]]
 
