@@ -4,10 +4,9 @@ import os
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 import differential  # noqa: E402
-import paths  # noqa: E402, F401
 
 from smallmm import _core, cuda  # noqa: E402
 
