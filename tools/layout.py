@@ -17,7 +17,7 @@ ORDER = (
     *("_base", "_libraries", "_gpu", "cuda", "_calls"),
     "_functions.products",  # of which all sums are made
     *("numa", "_programs", "_patching", "_functions", "_derivatives", "_offload"),
-    *("_tools", "testing", "__main__"),
+    *("_tools.timing", "demo", "_tools", "testing", "__main__"),
 )
 
 Graph = dict[str, set[str]]

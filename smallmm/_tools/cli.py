@@ -248,7 +248,7 @@ def _run_cache(options: argparse.Namespace) -> None:
 
 def _run_demo(options: argparse.Namespace) -> None:
     _needs("matplotlib", "the demo")
-    from . import demo
+    from .. import demo
 
     demo.main(options.picture)
 

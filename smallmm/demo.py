@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import smallmm
 
-from .timing import measure
+from ._tools.timing import measure
 
 SIZE = 5  # pixels across a neighbourhood
 
