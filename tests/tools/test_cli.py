@@ -216,7 +216,10 @@ class TestBench:
                 smallmm.bench(**arguments)
 
     def test_docstring_example(self):
-        assert doctest.testmod(bench, extraglobs={"smallmm": smallmm}) == (0, 2)
+        runner = doctest.DocTestRunner()
+        for test in doctest.DocTestFinder().find(bench.bench, module=False, globs={"smallmm": smallmm}):
+            runner.run(test)
+        assert (runner.failures, runner.tries) == (0, 2)
 
 
 class TestMeasure:

@@ -2,8 +2,6 @@
 
 import doctest
 import importlib.metadata
-import inspect
-import sys
 
 import numpy as np
 import pytest
@@ -180,15 +178,21 @@ class TestImport:
         assert importlib.metadata.version("smallmm") == smallmm.__version__
 
 
-PUBLIC = [getattr(smallmm, name) for name in smallmm.__all__]
-MODULES = {function.__module__ for function in PUBLIC if inspect.isfunction(function)}
+EXAMPLES = [name for name in smallmm.__all__ if ">>>" in (getattr(smallmm, name).__doc__ or "")]
 
 
-@pytest.mark.parametrize("name", ["smallmm", *sorted(MODULES - {"smallmm._tools.bench", "smallmm"})])
+@pytest.mark.parametrize("name", ["smallmm", *(name for name in EXAMPLES if name != "bench")])
 def test_docstring_examples(name):
-    failures, tests = doctest.testmod(sys.modules[name], extraglobs={"np": np, "smallmm": smallmm})
-    assert tests > 0
-    assert failures == 0
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    names = {"np": np, "smallmm": smallmm}
+    for test in finder.find(getattr(smallmm, name, smallmm), name, module=False, globs=names):
+        runner.run(test)
+    assert runner.tries > 0
+    assert runner.failures == 0
+
+
+def test_examples_are_many():
+    assert len(EXAMPLES) > 80
 
 
 def test_public_functions_are_documented():

@@ -9,6 +9,7 @@ from matrices import conditioned, good, good_definite, normal
 
 import smallmm
 from smallmm import testing
+from smallmm._tools import ratios
 
 KINDS = ("lu", "cholesky", "qr", "eigh", "svd")
 
@@ -190,7 +191,8 @@ class TestOtherLibraries:
 
     def test_in_a_namespace(self, torch, dtype, rng, monkeypatch):
         """As arrays on a device are judged: in float64, by their own library."""
-        monkeypatch.setattr(testing, "on_device", lambda x: isinstance(x, torch.Tensor))
+        for module in (testing, ratios):
+            monkeypatch.setattr(module, "on_device", lambda x: isinstance(x, torch.Tensor))
         a, definite = good(rng, 6, 6, dtype), good_definite(rng, 6, dtype)
         b = rng.standard_normal((len(a), 6, 2)).astype(dtype)
 
