@@ -109,7 +109,7 @@ static inline void smm_put(void *p, smm_dtype dtype, double value) {
 }
 
 /* All elements of matrix q become NaN, both parts of complex ones. */
-static inline void smm_spoil(const smm_operand *x, intptr_t q, smm_dtype dtype, intptr_t rows, intptr_t cols) {
+static inline void smm_fill_nan(const smm_operand *x, intptr_t q, smm_dtype dtype, intptr_t rows, intptr_t cols) {
     const smm_dtype real = smm_dtypes[dtype].real;
     for (intptr_t i = 0; i < rows; i++)
         for (intptr_t j = 0; j < cols; j++)

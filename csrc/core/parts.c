@@ -110,7 +110,7 @@ static bool solve(const smm_call *one, const way *way, char *workspace) {
         row = (int32_t)least(row, do_level(way, way->kernels->substitute, &s.level[i]));
     const bool bad = row != SMM_NO_ROW;
     if (!smm_should_continue(way->watch)) return false;
-    if (bad) smm_spoil(&s.level[0].x, 0, s.level[0].dtype, s.level[0].n, s.level[0].k);
+    if (bad) smm_fill_nan(&s.level[0].x, 0, s.level[0].dtype, s.level[0].n, s.level[0].k);
     if (info) *info = bad ? row : 0;
     if (info && bad && one->failed) __atomic_store_n(one->failed, true, __ATOMIC_RELAXED); /* as others, by info */
     return true;

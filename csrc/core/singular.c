@@ -34,7 +34,7 @@ static void settle(const smm_call *call, intptr_t q, intptr_t count, smm_status 
         int32_t *const its = info_of(call, q + i);
         const bool overflows = *its == SMM_OVERFLOW || some(call, &call->inv.inverse, q + i, is_nan);
         if (!info[i] && overflows && !some(call, &call->a, q + i, is_infinite_or_nan)) info[i] = (int32_t)call->n;
-        if (info[i] || *its == SMM_OVERFLOW) smm_spoil(&call->inv.inverse, q + i, call->dtype, call->n, call->n);
+        if (info[i] || *its == SMM_OVERFLOW) smm_fill_nan(&call->inv.inverse, q + i, call->dtype, call->n, call->n);
         *its = info[i];
     }
 }

@@ -116,7 +116,7 @@ class Composition:
 
     def directly(self, operands: Sequence[Any], out: Any = None) -> Any:
         """The answers for NumPy's own arrays of one dtype, and numbers, which fit: most calls, and single
-        matrices are not to wait for more than this. NotImplemented for others: `_arrays.call` converts or
+        matrices are not to wait for more than this. NotImplemented for others: `arrays.call` converts or
         explains them."""
         answer = self._prepared(*operands, out=out)
         if answer is not NotImplemented or out is not None:

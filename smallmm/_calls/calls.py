@@ -1,4 +1,4 @@
-"""How a public function calls a gufunc. It tries the direct path (`_core.direct`) first. `_arrays.call` takes
+"""How a public function calls a gufunc. It tries the direct path (`_core.direct`) first. `arrays.call` takes
 what that declines: conversions, other libraries' arrays, errors. Then it checks info.
 
 `run` does all of it. A function whose overhead matters tries the direct path itself, returns if nothing is

@@ -68,7 +68,7 @@ class Library:
         return False
 
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
-        """`_arrays.call`, which is given, without outputs, where the library records it."""
+        """`_calls.arrays.call`, which is given, without outputs, where the library records it."""
         raise NotImplementedError
 
     def recorded_program(self, function: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:

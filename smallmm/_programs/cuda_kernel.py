@@ -1,7 +1,7 @@
 """The texts of CUDA kernels for fused functions: one kernel runs all steps of a program, which
 `cuda_steps` writes. What the texts are made of is csrc/cuda/program.
 
-A program is described by `_compile.Description`, for inputs that are dense. How they really lie in memory is
+A program is described by `compile.Description`, for inputs that are dense. How they really lie in memory is
 a `Layout` of each.
 """
 

@@ -3,13 +3,10 @@ on a few matrices at a time."""
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._base.errors import shown
 from .fused import Fused
-
-if TYPE_CHECKING:
-    pass
 
 
 def fuse(function: Any = None, signature: str | None = None, /) -> Any:

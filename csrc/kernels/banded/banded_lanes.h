@@ -108,7 +108,7 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
                 tridiagonal_solve(&t, x, n, width, pivoted);
             KERNEL(lanes_store)(&to, q, x, n, width, count);
         }
-        lanes_spoil(&o->x, q, info, n, call->k, count);
+        lanes_fill_nan(&o->x, q, info, n, call->k, count);
     }
 }
 
@@ -187,7 +187,7 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
             if (smm_lower_of(call, q + count) != lower) break;
         if (lower < 0) { /* nothing tells which diagonals these are */
             lanes_store_int(&o->info, q, lane_set(-1), count);
-            lanes_spoil(&o->x, q, lane_set(-1), n, call->k, count);
+            lanes_fill_nan(&o->x, q, lane_set(-1), n, call->k, count);
             continue;
         }
         for (intptr_t j = 0; j < lower * n; j++) w[j] = lane_set(0); /* to be filled in */
@@ -202,7 +202,7 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
             banded_solve(w, r, pivots, x, n, width, lower, all);
             KERNEL(lanes_store)(&to, q, x, n, width, count);
         }
-        lanes_spoil(&o->x, q, info, n, call->k, count);
+        lanes_fill_nan(&o->x, q, info, n, call->k, count);
     }
 }
 
@@ -253,6 +253,6 @@ static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intpt
                 }
             KERNEL(lanes_store)(&to, q, x, n, width, count);
         }
-        lanes_spoil(&o->x, q, info, n, call->k, count);
+        lanes_fill_nan(&o->x, q, info, n, call->k, count);
     }
 }

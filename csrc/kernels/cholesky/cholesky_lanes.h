@@ -110,7 +110,7 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
             }
         }
         lanes_store_int(&call->cholesky.info, q, info, count);
-        lanes_spoil(&call->cholesky.l, q, info, n, n, count);
+        lanes_fill_nan(&call->cholesky.l, q, info, n, n, count);
     }
 }
 
@@ -135,6 +135,6 @@ INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, 
         }
         lanes_store(&call->cholesky.l, q, a, n, n, count);
         lanes_store_int(&call->cholesky.info, q, info, count);
-        lanes_spoil(&call->cholesky.l, q, info, n, n, count);
+        lanes_fill_nan(&call->cholesky.l, q, info, n, n, count);
     }
 }

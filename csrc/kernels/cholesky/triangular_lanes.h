@@ -128,7 +128,7 @@ INLINE void solve_right_sides(const triangle *t, const smm_call *call, intptr_t 
         if (both) KERNEL(solve_triangle)(t, x, width, n, width, true);
         lanes_store(&c, q, x, n, width, count);
     }
-    lanes_spoil(&call->solve_triangular.x, q, t->info, n, call->k, count);
+    lanes_fill_nan(&call->solve_triangular.x, q, t->info, n, call->k, count);
 }
 
 /* SOLVE_TRIANGULAR: forward; CHO_SOLVE: forward, then backward. A reversed triangle meets its unknowns in reverse. */

@@ -410,16 +410,16 @@ INLINE void lanes_store_int(const smm_operand *to, intptr_t q, vec x, intptr_t c
 }
 
 /* Matrices q .. q+count-1 of C (rows x cols) become NaN where info is not 0. */
-SHARED void KERNEL(lanes_spoil)(const smm_operand *c, intptr_t q, uint32_t bad, intptr_t rows, intptr_t cols,
-                                intptr_t count) {
+SHARED void KERNEL(lanes_fill_nan)(const smm_operand *c, intptr_t q, uint32_t bad, intptr_t rows, intptr_t cols,
+                                   intptr_t count) {
     for (intptr_t l = 0; l < count; l++)
         for (intptr_t i = 0; i < rows && bad >> l & 1; i++)
             for (intptr_t j = 0; j < cols; j++)
                 *(T *)((char *)c->data + (q + l) * c->batch + i * c->row + j * c->col) = NAN;
 }
-INLINE void lanes_spoil(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols, intptr_t count) {
+INLINE void lanes_fill_nan(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols, intptr_t count) {
     const mask bad = ~lane_equal(info, lane_set(0));
-    if (__builtin_expect(lane_any(bad), 0)) KERNEL(lanes_spoil)(c, q, lane_bits(bad), rows, cols, count);
+    if (__builtin_expect(lane_any(bad), 0)) KERNEL(lanes_fill_nan)(c, q, lane_bits(bad), rows, cols, count);
 }
 
 /* An m x n matrix in each lane; rows begin `step` vectors apart. */

@@ -180,7 +180,7 @@ INLINE void KERNEL(numbers_store)(const smm_operand *to, intptr_t q, const num *
 }
 INLINE void KERNEL(numbers_fill_nan)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
                                      intptr_t count) {
-    KERNEL(pairs_spoil)(c, q, info, rows, cols, count);
+    KERNEL(pairs_fill_nan)(c, q, info, rows, cols, count);
 }
 
 /* Columns of an operand from j on. */

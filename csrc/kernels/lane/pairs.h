@@ -78,8 +78,8 @@ SHARED void KERNEL(pairs_store)(const smm_operand *to, intptr_t q, const pair *x
 }
 
 /* Matrices q .. q+count-1 of such an operand (rows x cols) become NaN where info is not 0. */
-SHARED void KERNEL(pairs_spoil)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
-                                intptr_t count) {
+SHARED void KERNEL(pairs_fill_nan)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
+                                   intptr_t count) {
     const uint32_t bad = lane_bits(~lane_equal(info, lane_set(0)));
     const strides s = strides_of(c);
     for (intptr_t l = 0; l < count && bad; l++)

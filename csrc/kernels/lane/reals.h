@@ -46,7 +46,7 @@ INLINE void KERNEL(numbers_store)(const smm_operand *to, intptr_t q, const num *
 }
 INLINE void KERNEL(numbers_fill_nan)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
                                      intptr_t count) {
-    lanes_spoil(c, q, info, rows, cols, count);
+    lanes_fill_nan(c, q, info, rows, cols, count);
 }
 
 /* Columns of an operand from j on. */

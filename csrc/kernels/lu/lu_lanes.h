@@ -205,7 +205,7 @@ INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, con
     for (intptr_t i = 0; i < n && n < height; i++)
         for (intptr_t j = 0; j < n; j++) a[i * n + j] = a[i * height + j];
     lanes_store(&call->lu.lu, q, a, n, n, count);
-    lanes_spoil(&call->lu.lu, q, g->info, n, n, count);
+    lanes_fill_nan(&call->lu.lu, q, g->info, n, n, count);
     vec pivots[SMM_MOST_ORDER];
     if (height <= LU_IN_REGISTERS)
         UNROLLED(int k = 0; k < height; k++) pivots[k] = lu_pivot(g, height, k);
@@ -274,7 +274,7 @@ INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, int
             if (i < n) x[i * width + l] = y[i];
     }
     lanes_store(&c, q, x, n, width, count);
-    lanes_spoil(&c, q, g->info, n, width, count);
+    lanes_fill_nan(&c, q, g->info, n, width, count);
 }
 
 INLINE void lu_solve_blocks(const smm_call *call, intptr_t q, intptr_t count, vec *a, const lu_group *g,

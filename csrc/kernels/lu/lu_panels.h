@@ -168,7 +168,7 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr
     default: lu_substitute_panels(s, x, PANEL);
     }
     lanes_store(&c, q, x, n, width, count);
-    lanes_spoil(&c, q, s->info, n, width, count);
+    lanes_fill_nan(&c, q, s->info, n, width, count);
 }
 
 /* --- results --- */

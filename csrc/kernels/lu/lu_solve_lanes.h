@@ -101,7 +101,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
                 for (intptr_t i = 0; i < n; i++) x[i * width + l] = y[i];
             }
             lanes_store(&c, q, x, n, width, count);
-            lanes_spoil(&c, q, info, n, width, count);
+            lanes_fill_nan(&c, q, info, n, width, count);
         }
     }
 }

@@ -177,7 +177,7 @@ static void KERNEL(eig_group)(const smm_call *call, intptr_t q, intptr_t count, 
     if (!vectors) return;
     gather_rows((lanes_matrix){(vec *)v, n, 2 * n, 2 * step}, 2 * n);
     KERNEL(pairs_store)(&call->eig.v, q, v, n, n, count);
-    KERNEL(pairs_spoil)(&call->eig.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
+    KERNEL(pairs_fill_nan)(&call->eig.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
 }
 
 static void KERNEL(eig_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {

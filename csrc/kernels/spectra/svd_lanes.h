@@ -477,8 +477,8 @@ INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, b
                 UNROLLED(intptr_t j = 0; j < n; j++) y[j * n + i] = v[g][i * n + j];
             lanes_store(&call->svd.vt, at, y, n, n, count);
             lanes_store(&o.large, at, a[g], n, n, count);
-            lanes_spoil(&o.small, at, bad, n, n, count);
-            lanes_spoil(&o.large, at, bad, n, n, count);
+            lanes_fill_nan(&o.small, at, bad, n, n, count);
+            lanes_fill_nan(&o.large, at, bad, n, n, count);
         }
     }
 }
