@@ -20,11 +20,20 @@ except (ValueError, ModuleNotFoundError) as why:
 from . import cuda
 from ._base.errors import LinAlgError
 from ._derivatives import rules  # noqa: F401  # enters them
-from ._functions.banded import solve_banded, solve_tridiagonal, solveh_banded
+from ._functions.banded import (
+    solve_banded,
+    solve_banded_ex,
+    solve_tridiagonal,
+    solve_tridiagonal_ex,
+    solveh_banded,
+    solveh_banded_ex,
+)
 from ._functions.cholesky import (
+    ChoFactorExResult,
     ChoFactorResult,
     CholeskyExResult,
     cho_factor,
+    cho_factor_ex,
     cho_solve,
     cholesky,
     cholesky_ex,
@@ -32,7 +41,16 @@ from ._functions.cholesky import (
 from ._functions.contractions import cross, diagonal, matrix_transpose, multi_dot, outer, trace, vecdot
 from ._functions.explain import Explanation, explain
 from ._functions.ldl import LDLExResult, LDLResult, ldl_factor, ldl_factor_ex, ldl_solve
-from ._functions.least_squares import LstsqExResult, LstsqResult, QRRawResult, QRResult, lstsq, lstsq_ex, qr
+from ._functions.least_squares import (
+    LstsqExResult,
+    LstsqResult,
+    QRRawResult,
+    QRResult,
+    lstsq,
+    lstsq_ex,
+    pinv,
+    qr,
+)
 from ._functions.linsolve import LinsolveExpertResult, LinsolveExResult, linsolve, linsolve_ex
 from ._functions.lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
 from ._functions.matrix_functions import (
@@ -41,7 +59,7 @@ from ._functions.matrix_functions import (
     logm,
     logm_ex,
     matrix_power,
-    pinv,
+    matrix_power_ex,
     powm,
     powm_ex,
     sqrtm,
@@ -79,6 +97,7 @@ from ._functions.systems import (
     solve,
     solve_ex,
     solve_triangular,
+    solve_triangular_ex,
 )
 from ._programs.explanation import FusedExplanation, FusedStep
 from ._tools.config import get_num_threads, set_num_threads, show_config, threads
@@ -98,7 +117,15 @@ if TYPE_CHECKING:
     )
     from ._functions.contract import contract, einsum
     from ._functions.convolution import conv2d
-    from ._functions.tensors import kron_apply, sum_factorized, tensordot, tensorinv, tensorsolve
+    from ._functions.tensors import (
+        kron_apply,
+        sum_factorized,
+        tensordot,
+        tensorinv,
+        tensorinv_ex,
+        tensorsolve,
+        tensorsolve_ex,
+    )
     from ._patching.explain_patched import PatchedLoop, PatchExplanation
     from ._patching.patch import (
         PatchCount,
@@ -146,13 +173,22 @@ _LATER = {
         "unpatch_torch",
         "unpatch_torch",
     ),
-    "_functions.tensors": ("kron_apply", "sum_factorized", "tensordot", "tensorinv", "tensorsolve"),
+    "_functions.tensors": (
+        "kron_apply",
+        "sum_factorized",
+        "tensordot",
+        "tensorinv",
+        "tensorinv_ex",
+        "tensorsolve",
+        "tensorsolve_ex",
+    ),
     "_tools.tune": ("TuneResult", "tune"),
     "numa": (),
     "testing": (),
 }
 
 __all__ = [
+    "ChoFactorExResult",
     "ChoFactorResult",
     "CholeskyExResult",
     "CudaUnavailableError",
@@ -197,6 +233,7 @@ __all__ = [
     "batched_matmul",
     "bench",
     "cho_factor",
+    "cho_factor_ex",
     "cho_solve",
     "cholesky",
     "cholesky_ex",
@@ -244,6 +281,7 @@ __all__ = [
     "matmul",
     "matrix_norm",
     "matrix_power",
+    "matrix_power_ex",
     "matrix_rank",
     "matrix_transpose",
     "matvec",
@@ -267,10 +305,14 @@ __all__ = [
     "slogdet",
     "solve",
     "solve_banded",
+    "solve_banded_ex",
     "solve_ex",
     "solve_triangular",
+    "solve_triangular_ex",
     "solve_tridiagonal",
+    "solve_tridiagonal_ex",
     "solveh_banded",
+    "solveh_banded_ex",
     "sqrtm",
     "sqrtm_ex",
     "sum_factorized",
@@ -280,7 +322,9 @@ __all__ = [
     "svdvals_ex",
     "tensordot",
     "tensorinv",
+    "tensorinv_ex",
     "tensorsolve",
+    "tensorsolve_ex",
     "threads",
     "trace",
     "tune",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import shown
+from .errors import is_supported, shown
 
 
 def flag(op: str, name: str, x: Any) -> bool:
@@ -65,6 +65,16 @@ def one_of(op: str, name: str, x: Any, words: tuple[Any, ...]) -> Any:
     raise ValueError(
         f"{op}: {name} is {shown(x)}; expected {', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
     )
+
+
+def dtype_of_sums(op: str, dtype: Any) -> np.dtype:
+    """The option `dtype` of functions that add."""
+    target = np.dtype(dtype)
+    if target.kind in "iu" or not is_supported(target, True):
+        raise TypeError(
+            f"{op}: dtype is {target}; expected one that sums have: integers are added in float64"
+        )
+    return target
 
 
 def one_triangle(op: str, name: str, x: Any, other: bool) -> bool:

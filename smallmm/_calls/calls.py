@@ -5,8 +5,8 @@ what that declines: conversions, other libraries' arrays, errors. Then it checks
 wrong, and otherwise passes `run` what it got."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy import count_nonzero
@@ -18,9 +18,11 @@ from .._base.shapes import is_complex
 from .._libraries import library_of, on_device, type_name
 from .._libraries.dask import is_lazy, lazily
 from .arrays import as_numpy, call, without_labels
+from .twins import WithInfo, entries
 
 _direct = _core.direct
 Make = Callable[..., Any] | None
+_R = TypeVar("_R")
 
 
 def run(
@@ -33,21 +35,38 @@ def run(
     tried: Any = None,
 ) -> Any:
     """The results, of which `make` makes a named tuple. With a reason they are without info, and LinAlgError
-    is raised where that is not 0. `tried` is what the direct path returned, if the caller has tried it."""
+    is raised where that is not 0. `tried` is what the direct path returned, if the caller has tried it.
+    What a twin wants is the first of outs."""
     results = _direct[gufunc](*operands.values(), *outs) if tried is None else tried
     if results is NotImplemented:
+        if type(wanted := outs[0]) is WithInfo:
+            whole = wanted.outs(op, getattr(_core, gufunc).nout)
+            results = _direct[gufunc](*operands.values(), *whole)
+            if results is NotImplemented:
+                results = call(op, getattr(_core, gufunc), operands, whole, {})
+            return checked(op, results, reason, make, wanted)
         results = call(op, getattr(_core, gufunc), operands, outs, {})
     if reason is not None:
         return checked(op, results, reason, make)
     return make(*results) if make else results
 
 
-def checked(op: str, results: tuple[Any, ...], reason: Reason, make: Make = None) -> Any:
+def checked(
+    op: str, results: tuple[Any, ...], reason: Reason | None, make: Make = None, wanted: Any = None
+) -> Any:
     """The results without the last, info, if that is 0 everywhere: one alone, or several as a named tuple.
+    With info for a twin, if `wanted` is `WithInfo`. Without a reason, no matrix fails.
 
     The direct path, unless asked for info, gives None for an info that is 0 everywhere.
     """
     info = results[-1]
+    if type(wanted) is WithInfo:
+        if not wanted.check_errors and (make is None or isinstance(make, type)):
+            return wanted.made(*results)
+        answer = checked(op, results, reason if wanted.check_errors else None, make)
+        return wanted.made(*(answer if make else (answer,)), info)
+    if reason is None:
+        return make(*results[:-1]) if make else results[0]
     if info is None or _core.any_failed(info) is False:
         return make(*results[:-1]) if make else results[0]
     if type(info) is not np.ndarray:
@@ -81,28 +100,49 @@ def _checked_lazily(op: str, results: tuple[Any, ...], reason: Reason, make: Mak
         "(" + ",".join(f"d{i}{j}" for j in range(x.ndim - batch_dims)) + ")" for i, x in enumerate(results)
     ]
     dtypes = [x.dtype for x in results[:-1]]
+    is_one = len(dtypes) == 1
     answer = lazily(
         partial(_checked_chunks, op, reason, make),
         f"{','.join(dims)}->{','.join(dims[:-1])}",
         *results,
-        dtypes=dtypes if make else dtypes[0],
+        dtypes=dtypes[0] if is_one else dtypes,
     )
-    return make(*answer) if make else answer
+    return make(*((answer,) if is_one else answer)) if make else answer
 
 
 def _checked_chunks(op: str, reason: Reason, make: Make, *results: np.ndarray) -> Any:
-    return checked(op, results, reason, make)
+    checked(op, results, reason, make)
+    return results[0] if len(results) == 2 else results[:-1]
+
+
+def factors_in_one(place: int) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
+    """Let a function take two factors, the arguments at some place, as one tuple, too."""
+
+    def having(function: Callable[..., _R]) -> Callable[..., _R]:
+        @wraps(function)
+        def taking(*args: Any, **options: Any) -> _R:
+            if len(args) > place and isinstance(args[place], tuple) and len(args[place]) == 2:
+                args = *args[:place], *args[place], *args[place + 1 :]
+            return function(*args, **options)
+
+        return taking
+
+    return having
 
 
 def several(op: str, out: Any, result: Any) -> tuple[Any, ...]:
     """out as a tuple with an entry for each field of a named tuple."""
     fields = result._fields
-    if out is None:
-        return (None,) * len(fields)
-    if not isinstance(out, tuple) or len(out) != len(fields):
-        given = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
-        raise TypeError(f"{op}: out is {given}; expected a tuple ({', '.join(fields)})")
-    return out
+    if type(out) is WithInfo:
+        return out, *(None,) * (len(fields) - 1)
+    return entries(op, out, len(fields), fields)
+
+
+def outs_with_info(op: str, out: Any, result: Any = None) -> tuple[Any, ...]:
+    """Where one result, or the fields of a named tuple, and info go. What is made of them, `checked` says."""
+    if type(out) is WithInfo:
+        return out.outs(op, len(result._fields) + 1 if result else 2)
+    return (*several(op, out, result), None) if result else (out, None)
 
 
 def delivered(op: str, outs: tuple[Any, ...], results: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -149,11 +189,12 @@ def run_from_the_right(
     vector b is a row, as in a product."""
     operands = {**operands, "b": transposed(operands["b"])}
     is_vector = getattr(operands["b"], "ndim", 2) < 2
-    target = out if is_vector else transposed_out(out)
-    results = run(f"{op} with left=False, of the transposes", gufunc, operands, (target,))
+    given, *others = out.outs(op, 2) if type(out) is WithInfo else (out,)
+    target = given if is_vector else transposed_out(given)
+    results = run(f"{op} with left=False, of the transposes", gufunc, operands, (target, *others))
     x, *info = results if isinstance(results, tuple) else (results,)
-    x = x if is_vector else transposed(x) if out is None else out
-    return checked(op, (x, *info), reason) if reason else x
+    x = x if is_vector else transposed(x) if given is None else given
+    return checked(op, (x, *info), reason, wanted=out) if reason else x
 
 
 def transposed_out(out: Any) -> Any:

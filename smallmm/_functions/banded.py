@@ -11,7 +11,9 @@ from .._base.errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
 from .._base.options import flag, integer, pair
 from .._calls.arrays import without_labels
 from .._calls.calls import run
+from .._calls.twins import twin_of, with_info
 from .._libraries import is_group
+from .systems import SolveExResult
 
 _direct_tridiagonal = _core.direct["solve_tridiagonal"]
 
@@ -27,7 +29,6 @@ def solve_tridiagonal(
     d: "ArrayLike",
     du: "ArrayLike",
     b: "ArrayLike",
-    /,
     *,
     pivot: bool = True,
     out: Any = None,
@@ -63,6 +64,7 @@ def solve_tridiagonal(
 
     See Also
     --------
+    solve_tridiagonal_ex : the same, with singular matrices reported in an array.
     solve_banded, solveh_banded : more diagonals.
     solve : dtypes.
 
@@ -99,17 +101,34 @@ def solve_tridiagonal(
     return run("solve_tridiagonal", gufunc, operands, (out,), None, SINGULAR, tried)
 
 
+@twin_of(solve_tridiagonal)
+def solve_tridiagonal_ex(*args: Any, **options: Any) -> SolveExResult:
+    """`solve_tridiagonal` that never raises for singular matrices: ``(x, info)``.
+
+    Returns
+    -------
+    SolveExResult
+        ``x``: as of `solve_tridiagonal`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is zero or overflows.
+
+    Examples
+    --------
+    >>> smallmm.solve_tridiagonal_ex([0.0], [1.0, 0.0], [0.0], [1.0, 1.0]).info
+    np.int32(2)
+    """
+    return with_info(solve_tridiagonal, SolveExResult, args, options)
+
+
 @computed_by("solve_banded")
 def solve_banded(
     l_and_u: tuple[int, int],
     ab: "ArrayLike",
     b: "ArrayLike",
-    /,
-    *,
-    out: Any = None,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = False,
+    *,
+    out: Any = None,
 ) -> Any:
     """Solve A X = B for each banded matrix, of any order.
 
@@ -122,10 +141,10 @@ def solve_banded(
         is not read.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
-    out : array, optional
-        Where the result is written. It may be, or overlap, an input.
     overwrite_ab, overwrite_b, check_finite : bool
         Accepted for compatibility with SciPy; without effect, as in `solve`.
+    out : array, optional
+        Where the result is written. It may be, or overlap, an input.
 
     Returns
     -------
@@ -142,6 +161,7 @@ def solve_banded(
 
     See Also
     --------
+    solve_banded_ex : the same, with singular matrices reported in an array.
     solve_tridiagonal : three diagonals, in less time.
     solveh_banded : positive definite matrices, in half the time.
 
@@ -168,17 +188,34 @@ def solve_banded(
     return run("solve_banded", "solve_banded", operands, (out,), None, SINGULAR)
 
 
+@twin_of(solve_banded)
+def solve_banded_ex(*args: Any, **options: Any) -> SolveExResult:
+    """`solve_banded` that never raises for singular matrices: ``(x, info)``.
+
+    Returns
+    -------
+    SolveExResult
+        ``x``: as of `solve_banded`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is zero or overflows.
+
+    Examples
+    --------
+    >>> smallmm.solve_banded_ex((0, 0), [[1.0, 0.0]], [1.0, 1.0]).info
+    np.int32(2)
+    """
+    return with_info(solve_banded, SolveExResult, args, options)
+
+
 @computed_by("solveh_banded", "solveh_banded_upper")
 def solveh_banded(
     ab: "ArrayLike",
     b: "ArrayLike",
-    /,
-    *,
-    lower: bool = False,
-    out: Any = None,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
+    lower: bool = False,
     check_finite: bool = False,
+    *,
+    out: Any = None,
 ) -> Any:
     """Solve A X = B for each positive definite banded matrix, symmetric or Hermitian, of any order.
 
@@ -190,12 +227,12 @@ def solveh_banded(
         parts of the main diagonal.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
+    overwrite_ab, overwrite_b, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
     lower : bool
         Which half `ab` is.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
-    overwrite_ab, overwrite_b, check_finite : bool
-        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -212,6 +249,7 @@ def solveh_banded(
 
     See Also
     --------
+    solveh_banded_ex : the same, with matrices that are not positive definite reported in an array.
     solve_banded : other matrices.
 
     Notes
@@ -228,3 +266,22 @@ def solveh_banded(
     if len(shape) > 1 and shape[-2] == 0 < shape[-1]:
         raise ValueError(f"solveh_banded: ab has shape {shape}; expected (..., u + 1, n)")
     return run("solveh_banded", gufunc, {"ab": ab, "b": b}, (out,), None, NOT_POSITIVE_DEFINITE)
+
+
+@twin_of(solveh_banded)
+def solveh_banded_ex(*args: Any, **options: Any) -> SolveExResult:
+    """`solveh_banded` that never raises for matrices that are not positive definite: ``(x, info)``.
+
+    Returns
+    -------
+    SolveExResult
+        ``x``: as of `solveh_banded`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or k if the leading minor of order k is the first that is not
+        positive.
+
+    Examples
+    --------
+    >>> smallmm.solveh_banded_ex([[1.0, -1.0]], [1.0, 1.0]).info
+    np.int32(2)
+    """
+    return with_info(solveh_banded, SolveExResult, args, options)

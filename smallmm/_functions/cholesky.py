@@ -1,14 +1,16 @@
 """Cholesky factorization, and solves from its factor."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from .. import _core
 from .._base.catalog import computed_by
-from .._base.errors import NOT_POSITIVE_DEFINITE, LinAlgError
+from .._base.errors import NOT_POSITIVE_DEFINITE
 from .._base.options import flag, one_triangle, pair
-from .._calls.calls import run, several
+from .._calls.calls import run
+from .._calls.twins import twin_of, with_info
 
 _direct_cholesky, _direct_cholesky_upper = _core.direct["cholesky"], _core.direct["cholesky_upper"]
 
@@ -18,6 +20,14 @@ class ChoFactorResult(NamedTuple):
 
     c: Any
     lower: bool
+
+
+class ChoFactorExResult(NamedTuple):
+    """`ChoFactorResult`, and info: 0, or the order of the first leading minor that is not positive."""
+
+    c: Any
+    lower: bool
+    info: Any
 
 
 class CholeskyExResult(NamedTuple):
@@ -30,13 +40,12 @@ class CholeskyExResult(NamedTuple):
 @computed_by("cholesky", "cholesky_upper")
 def cholesky(
     a: "ArrayLike",
-    /,
-    *,
-    upper: bool = False,
     lower: bool | None = None,
-    out: Any = None,
     overwrite_a: bool = False,
     check_finite: bool = False,
+    *,
+    upper: bool = False,
+    out: Any = None,
 ) -> Any:
     """Factor each symmetric, or Hermitian, positive definite matrix as A = L L^H, or U^H U.
 
@@ -45,14 +54,14 @@ def cholesky(
     a : array_like, shape (..., n, n)
         A stack of symmetric or Hermitian matrices, of which only the lower triangle is read, or the upper one
         if `upper`. Of the diagonal only the real part is read.
-    upper : bool
-        Whether to return U instead of L.
     lower : bool, optional
-        SciPy's name for the opposite, whose default there is False. If it is None, `upper` decides.
-    out : array, shape (..., n, n), optional
-        Where the result is written. It may be, or overlap, the input.
+        SciPy's name for the opposite of `upper`, whose default there is False. None: `upper` decides.
     overwrite_a, check_finite : bool
         Accepted for compatibility with SciPy; without effect, as in `solve`.
+    upper : bool
+        Whether to return U instead of L.
+    out : array, shape (..., n, n), optional
+        Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
@@ -93,31 +102,33 @@ def cholesky(
     return run("cholesky", gufunc, {"a": a}, (out,), None, NOT_POSITIVE_DEFINITE, results)
 
 
-@computed_by("cholesky", "cholesky_upper")
-def cholesky_ex(
-    a: "ArrayLike", /, *, upper: bool = False, out: tuple[Any, Any] | None = None
-) -> CholeskyExResult:
+@twin_of(cholesky)
+def cholesky_ex(*args: Any, **options: Any) -> CholeskyExResult:
     """`cholesky` that never raises for matrices that are not positive definite: ``(L, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if the leading minor of order k is the first that is not
-    positive; the factor of such a matrix is NaN.
+    Returns
+    -------
+    CholeskyExResult
+        ``L``: the factor, as of `cholesky`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or k if the leading minor of order k is the first that is not
+        positive.
 
+    Examples
+    --------
     >>> smallmm.cholesky_ex([[[4.0]], [[-1.0]]]).info
     array([0, 1], dtype=int32)
     """
-    outs = several("cholesky_ex", out, CholeskyExResult)
-    gufunc = "cholesky_upper" if flag("cholesky_ex", "upper", upper) else "cholesky"
-    return run("cholesky_ex", gufunc, {"a": a}, outs, CholeskyExResult)
+    return with_info(cholesky, CholeskyExResult, args, options)
 
 
 @computed_by("cholesky", "cholesky_upper")
 def cho_factor(
     a: "ArrayLike",
     lower: bool = False,
-    *,
-    out: Any = None,
     overwrite_a: bool = False,
     check_finite: bool = False,
+    *,
+    out: Any = None,
 ) -> ChoFactorResult:
     """`cholesky` with the name, the default and the result of SciPy's function, which `cho_solve` takes.
 
@@ -128,10 +139,10 @@ def cho_factor(
         lower one if `lower`.
     lower : bool
         Whether to return L of A = L L^H instead of U of A = U^H U.
-    out : array, shape (..., n, n), optional
-        Where the factor goes. It may be, or overlap, the input.
     overwrite_a, check_finite : bool
         Accepted for compatibility with SciPy; without effect, as in `solve`.
+    out : array, shape (..., n, n), optional
+        Where the factor goes. It may be, or overlap, the input.
 
     Returns
     -------
@@ -147,6 +158,7 @@ def cho_factor(
     See Also
     --------
     cho_solve : solves with the factor.
+    cho_factor_ex : the same, with matrices that are not positive definite reported in an array.
 
     Notes
     -----
@@ -159,22 +171,39 @@ def cho_factor(
     """
     lower = flag("cho_factor", "lower", lower)
     gufunc = "cholesky" if lower else "cholesky_upper"
-    try:
-        c = run("cho_factor", gufunc, {"a": a}, (out,), None, NOT_POSITIVE_DEFINITE)
-        return ChoFactorResult(c, lower)
-    except LinAlgError as error:
-        error.result = ChoFactorResult(error.result, lower)
-        raise
+    make = partial(ChoFactorResult, lower=lower)
+    result: ChoFactorResult = run("cho_factor", gufunc, {"a": a}, (out,), make, NOT_POSITIVE_DEFINITE)
+    return result
+
+
+@twin_of(cho_factor)
+def cho_factor_ex(*args: Any, **options: Any) -> ChoFactorExResult:
+    """`cho_factor` that never raises for matrices that are not positive definite: ``(c, lower, info)``.
+
+    `out` is a pair, for ``c`` and ``info``.
+
+    Returns
+    -------
+    ChoFactorExResult
+        ``c``, ``lower``: as of `cho_factor`; c of matrices whose info is not 0 is NaN.
+        ``info``, int32, shape (...), is that of `cholesky_ex`.
+
+    Examples
+    --------
+    >>> smallmm.cho_factor_ex([[[4.0]], [[-1.0]]]).info
+    array([0, 1], dtype=int32)
+    """
+    return with_info(cho_factor, ChoFactorExResult, args, options)
 
 
 @computed_by("cho_solve", "cho_solve_upper")
 def cho_solve(
     c_and_lower: "tuple[ArrayLike, bool]",
     b: "ArrayLike",
-    *,
-    out: Any = None,
     overwrite_b: bool = False,
     check_finite: bool = False,
+    *,
+    out: Any = None,
 ) -> Any:
     """Solve A X = B from the factor of `cholesky`.
 
@@ -186,10 +215,10 @@ def cho_solve(
         in SciPy.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
-    out : array, optional
-        Where the result is written. It may be, or overlap, an input.
     overwrite_b, check_finite : bool
         Accepted for compatibility with SciPy; without effect, as in `solve`.
+    out : array, optional
+        Where the result is written. It may be, or overlap, an input.
 
     Returns
     -------

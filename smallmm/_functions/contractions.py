@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .._base.catalog import composed_of_others
 from .._base.composition import MOST_DIMS, NO_TEMPORARIES, composition_of
-from .._base.options import integer
+from .._base.options import dtype_of_sums, integer
 from .._programs.compose import (
     array_of,
     composed,
@@ -24,7 +24,7 @@ from .products import matmul, vecmat
 
 
 @composed_of_others
-def matrix_transpose(x: ArrayLike, /) -> Any:
+def matrix_transpose(x: "ArrayLike", /) -> Any:
     """The transpose of each matrix of a stack, as a view.
 
     Parameters
@@ -60,7 +60,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
 
 
 @composed_of_others
-def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
+def diagonal(x: "ArrayLike", /, *, offset: int = 0) -> Any:
     """A diagonal of each matrix of a stack, as `numpy.linalg.diagonal`.
 
     Parameters
@@ -98,7 +98,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
 
 
 @composed_of_others
-def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
+def trace(x: "ArrayLike", /, *, offset: int = 0, dtype: Any = None, out: Any = None) -> Any:
     """Sum of a diagonal of each matrix of a stack, as `numpy.linalg.trace`.
 
     Parameters
@@ -107,6 +107,9 @@ def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
         A stack of matrices.
     offset : int
         The diagonal, as in `diagonal`.
+    dtype : dtype, optional
+        A floating-point or complex type, of which the elements are added. None: that of `x`, of integers
+        float64.
     out : array, shape (...), optional
         Where the result is written.
 
@@ -137,12 +140,15 @@ def trace(x: ArrayLike, /, *, offset: int = 0, out: Any = None) -> Any:
     array([ 5., 13.])
     """
     offset = integer("trace", "offset", offset)
+    if dtype is not None:
+        (x,) = in_one_dtype("trace", [diagonal(x, offset=offset)], dtype_of_sums("trace", dtype))
+        return composed(composition_of("trace", "(n)->()", (None,), sums), {"x": x}, out)
     composition = composition_of("trace", "(m,n)->()", (None,), _trace, offset, block=NO_TEMPORARIES)
     return composed(composition, {"x": x}, out)
 
 
 @composed_of_others
-def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
+def outer(x1: "ArrayLike", x2: "ArrayLike", /, *, out: Any = None) -> Any:
     """Outer product of each pair of vectors: column times row.
 
     Parameters
@@ -185,7 +191,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /, *, out: Any = None) -> Any:
 
 
 @composed_of_others
-def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -> Any:
+def vecdot(x1: "ArrayLike", x2: "ArrayLike", /, *, axis: int = -1, out: Any = None) -> Any:
     """Inner product of each pair of vectors, as in the Python array API standard and `numpy.vecdot`.
 
     Parameters
@@ -234,7 +240,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) 
 
 
 @composed_of_others
-def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, out: Any = None) -> Any:
+def cross(x1: "ArrayLike", x2: "ArrayLike", /, *, axis: int = -1, out: Any = None) -> Any:
     """Cross product of each pair of vectors of three elements, as `numpy.linalg.cross`.
 
     Parameters

@@ -30,8 +30,8 @@ Pair = tuple[int, int]
 
 @composed_of_others
 def conv2d(
-    x: ArrayLike,
-    w: ArrayLike,
+    x: "ArrayLike",
+    w: "ArrayLike",
     *,
     stride: Any = 1,
     padding: Any = 0,

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 from .._base.catalog import computed_by
 from .._base.errors import SINGULAR, WRONG_PIVOTS
 from .._base.options import flag
-from .._calls.calls import run, several
+from .._calls.calls import factors_in_one, run, several
+from .._calls.twins import twin_of, with_info
 
 
 class LDLResult(NamedTuple):
@@ -37,7 +38,7 @@ def _forms(name: str) -> tuple[str, ...]:
 
 @computed_by(*_forms("ldl_factor"))
 def ldl_factor(
-    a: "ArrayLike", /, *, lower: bool = True, hermitian: bool = True, out: tuple[Any, Any] | None = None
+    a: "ArrayLike", *, lower: bool = True, hermitian: bool = True, out: tuple[Any, Any] | None = None
 ) -> LDLResult:
     """Factor each symmetric or Hermitian matrix as P A P^T = L D L^H.
 
@@ -50,7 +51,7 @@ def ldl_factor(
     hermitian : bool
         What complex matrices are. True: Hermitian; of their diagonals only the real part is read, and D has a
         real diagonal. False: symmetric, P A P^T = L D L^T, without conjugates. For real matrices both are the
-        same.
+        same. `torch.linalg.ldl_factor` has the default False, `scipy.linalg.ldl` True.
     out : (array of shape (..., n, n), array of int32 of shape (..., n)), optional
         Where the results are written; either may be None.
 
@@ -89,28 +90,30 @@ def ldl_factor(
     return run("ldl_factor", gufunc, {"a": a}, several("ldl_factor", out, LDLResult), LDLResult, SINGULAR)
 
 
-@computed_by(*_forms("ldl_factor"))
-def ldl_factor_ex(
-    a: "ArrayLike", /, *, lower: bool = True, hermitian: bool = True, out: tuple[Any, Any, Any] | None = None
-) -> LDLExResult:
+@twin_of(ldl_factor)
+def ldl_factor_ex(*args: Any, **options: Any) -> LDLExResult:
     """`ldl_factor` that never raises for singular matrices: ``(LD, pivots, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if block k of D, counted from 1, is zero, infinite or NaN; LD of
-    such a matrix is NaN.
+    Returns
+    -------
+    LDLExResult
+        ``LD``, ``pivots``: as of `ldl_factor`; LD of matrices whose info is not 0 is NaN.
+        ``info``, int32, shape (...), is 0, or k if block k of D, counted from 1, is zero, infinite or NaN.
 
+    Examples
+    --------
     >>> smallmm.ldl_factor_ex(np.zeros((2, 2))).info
     np.int32(1)
     """
-    gufunc = _form("ldl_factor_ex", "ldl_factor", lower, hermitian)
-    return run("ldl_factor_ex", gufunc, {"a": a}, several("ldl_factor_ex", out, LDLExResult), LDLExResult)
+    return with_info(ldl_factor, LDLExResult, args, options)
 
 
 @computed_by(*_forms("ldl_solve"))
+@factors_in_one(0)
 def ldl_solve(
     LD: "ArrayLike",
     pivots: "ArrayLike",
     b: "ArrayLike",
-    /,
     *,
     lower: bool = True,
     hermitian: bool = True,
@@ -121,7 +124,8 @@ def ldl_solve(
     Parameters
     ----------
     LD, pivots : array_like, shapes (..., n, n) and (..., n)
-        What `ldl_factor` gave, or LAPACK's sytrf or hetrf. Of LD only one triangle is read.
+        What `ldl_factor` gave, or LAPACK's sytrf or hetrf: two arguments, or one, which is a tuple of both.
+        Of LD only one triangle is read.
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     lower, hermitian : bool
@@ -152,7 +156,7 @@ def ldl_solve(
 
     Examples
     --------
-    >>> smallmm.ldl_solve(*smallmm.ldl_factor([[0.0, 1.0], [1.0, 0.0]]), [3.0, 4.0])
+    >>> smallmm.ldl_solve(smallmm.ldl_factor([[0.0, 1.0], [1.0, 0.0]]), [3.0, 4.0])
     array([4., 3.])
     """
     gufunc = _form("ldl_solve", "ldl_solve", lower, hermitian)

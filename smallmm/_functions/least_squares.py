@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _core
-from .._base.catalog import computed_by
-from .._base.errors import refuse_complex, shown
-from .._base.options import one_of
+from .._base.catalog import composed_of_others, computed_by
+from .._base.composition import composition_of
+from .._base.errors import NOT_CONVERGED, NOT_ORTHOGONAL, refuse_complex, shown
+from .._base.options import flag, one_of
 from .._base.shapes import arithmetic, dtype_of, meet
 from .._calls.arrays import as_numpy, with_core_shape, without_labels
-from .._calls.calls import run, several, transposed, transposed_out
+from .._calls.calls import checked, run, several, transposed, transposed_out
+from .._calls.twins import WithInfo, twin_of, with_info
 from .._libraries import library_of, on_device
 from .._libraries.dlpack import is_foreign
+from .._programs.compose import composed
+from .matrix_function_steps import pinv_of, pinv_of_symmetric
 from .mixed_least_squares import LstsqMixedExResult, mixed_lstsq_ex
 
 
@@ -51,6 +55,8 @@ class LstsqExResult(NamedTuple):
     info: Any
 
 
+_TOLERANCES = "rcond", "rtol", "cond"
+
 # mode: gufuncs for m >= n and for m < n
 _QR_MODES = {
     "reduced": ("qr_tall", "qr_complete"),
@@ -66,9 +72,10 @@ def qr(
     a: "ArrayLike",
     mode: Literal["reduced", "economic", "complete", "r", "raw"] = "reduced",
     *,
-    out: Any = None,
     overwrite_a: bool = False,
+    lwork: int | None = None,
     check_finite: bool = False,
+    out: Any = None,
 ) -> Any:
     """Factor each matrix as A = Q R, Q with orthonormal columns and R upper triangular.
 
@@ -82,10 +89,10 @@ def qr(
         "complete": Q (..., m, m) and R (..., m, n);
         "r": R (..., k, n) only; "raw": ``h`` (..., n, m), the transpose of what LAPACK's geqrf returns, and
         ``tau`` (..., k).
+    overwrite_a, lwork, check_finite : bool, int, bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
     out : array or tuple of them, optional
         Where the results are written: a tuple of two, or one array for "r".
-    overwrite_a, check_finite : bool
-        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -134,13 +141,16 @@ def lstsq(
     a: "ArrayLike",
     b: "ArrayLike",
     rcond: "ArrayLike | None" = None,
-    *,
-    rtol: "ArrayLike | None" = None,
-    precision: str = "fixed",
-    out: tuple[Any, ...] | None = None,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = False,
+    lapack_driver: str | None = None,
+    *,
+    rtol: "ArrayLike | None" = None,
+    cond: "ArrayLike | None" = None,
+    driver: str | None = None,
+    precision: str = "fixed",
+    out: Any = None,
 ) -> LstsqResult:
     """Least-squares solution of A X = B, of minimum norm if it is not unique.
 
@@ -150,20 +160,19 @@ def lstsq(
         A stack of matrices, of any rank.
     b : array_like, shape (..., m, k) or (m,)
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
-    rtol : array_like, shape (...), optional
-        Tolerance of the rank, as in LAPACK's gelsy: the rank is the number of leading columns of R, from QR
-        with column pivoting, whose estimated condition number is at most 1 / `rtol`. One number, or one per
-        matrix. None: max(m, n) times the machine epsilon.
-    rcond : array_like, optional
-        NumPy's name for `rtol`.
+    rcond, rtol, cond : array_like, shape (...), optional
+        Three names, of which at most one is given, for the tolerance of the rank, as in LAPACK's gelsy: the
+        rank is the number of leading columns of R, from QR with column pivoting, whose estimated condition
+        number is at most 1 / `rtol`. One number, or one per matrix. None: max(m, n) times the machine
+        epsilon.
+    overwrite_a, overwrite_b, check_finite, lapack_driver, driver : bool, bool, bool, str, str
+        Accepted for compatibility with SciPy and PyTorch; without effect, as in `solve`.
     precision : {"fixed", "mixed"}
         "mixed", of float64 and complex128: R of a QR factorization in float32 or complex64, without
         pivoting, and refinement with residuals in float64. Matrices whose R has a reciprocal condition below
         1e-5, and those with more columns than rows, are left to QR in float64. `rtol` has its default.
     out : (array, array, array), optional
         Where the results are written; each may be None.
-    overwrite_a, overwrite_b, check_finite : bool
-        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -176,7 +185,7 @@ def lstsq(
     ------
     ValueError, TypeError
         As `solve`; `a` and `b` have different numbers of rows, which is also a `numpy.linalg.LinAlgError`;
-        both `rtol` and `rcond` are given, or either is negative; with "mixed": `a` or `b` is of less
+        more than one of the tolerances is given, or it is negative; with "mixed": `a` or `b` is of less
         precision, or `rtol` is given.
 
     See Also
@@ -200,53 +209,130 @@ def lstsq(
     >>> line.x.round(2), line.residual_norms.round(3), int(line.rank)
     (array([ 1.  , -0.95]), np.float64(0.224), 2)
     """
-    outs = several("lstsq", out, LstsqResult)
-    if _is_mixed("lstsq", precision, rcond, rtol):
-        return LstsqResult(*mixed_lstsq_ex("lstsq", a, b, (*outs, None, None))[:3])
-    return LstsqResult(*_lstsq("lstsq", a, b, rcond, rtol, outs)[:3])
+    if not rcond is rtol is cond is None:
+        given = {name: x for name, x in zip(_TOLERANCES, (rcond, rtol, cond), strict=True) if x is not None}
+        if len(given) > 1:
+            raise ValueError(f"lstsq: {' and '.join(given)} are both given; expected one of them")
+        ((name, tolerance),) = given.items()
+        rtol = _checked_rtol("lstsq", name, tolerance)
+    is_twin = type(out) is WithInfo
+    if precision != "fixed" and one_of("lstsq", "precision", precision, ("fixed", "mixed")) == "mixed":
+        if rtol is not None:
+            raise ValueError(f"lstsq: {name} is {shown(tolerance)}; expected None with precision 'mixed'")
+        outs = out.outs("lstsq", 5) if is_twin else (*several("lstsq", out, LstsqResult), None, None)
+        found = mixed_lstsq_ex("lstsq", a, b, outs)
+        return out.made(*found) if is_twin else LstsqResult(*found[:3])
+    a, b = without_labels(a), without_labels(b)
+    operands = {"a": a, "b": b, "rtol": _default_rtol(a, b) if rtol is None else rtol}
+    if is_twin:
+        return out.made(*run("lstsq", "lstsq", operands, out.outs("lstsq", 4)))
+    return LstsqResult(*run("lstsq", "lstsq", operands, several("lstsq", out, LstsqResult))[:3])
 
 
-@computed_by("lstsq")
-def lstsq_ex(
-    a: "ArrayLike",
-    b: "ArrayLike",
-    rcond: "ArrayLike | None" = None,
-    *,
-    rtol: "ArrayLike | None" = None,
-    precision: Literal["fixed", "mixed"] = "fixed",
-    out: tuple[Any, ...] | None = None,
-) -> Any:
-    """`lstsq` with ``info``, int32, shape (...), which is 0: every matrix has a least-squares solution.
+@twin_of(lstsq)
+def lstsq_ex(*args: Any, **options: Any) -> Any:
+    """`lstsq` with info, which is 0: every matrix has a least-squares solution.
 
-    With precision "mixed" the result is a `LstsqMixedExResult`, which has ``iterations``, too: how many steps
-    were taken, or -1 where QR in float64 took over.
+    Returns
+    -------
+    LstsqExResult, or LstsqMixedExResult with precision "mixed"
+        ``x``, ``residual_norms``, ``rank``: as of `lstsq`.
+        ``info``, int32, shape (...), is 0.
+        ``iterations``, int32, shape (...), with "mixed": how many steps were taken, or -1 where QR in float64
+        took over.
 
+    Examples
+    --------
     >>> smallmm.lstsq_ex(np.eye(2), np.ones(2)).info
     np.int32(0)
     """
-    if _is_mixed("lstsq_ex", precision, rcond, rtol):
-        return mixed_lstsq_ex("lstsq_ex", a, b, several("lstsq_ex", out, LstsqMixedExResult))
-    return LstsqExResult(*_lstsq("lstsq_ex", a, b, rcond, rtol, several("lstsq_ex", out, LstsqExResult)))
+    return with_info(lstsq, LstsqExResult, args, options, LstsqMixedExResult)
 
 
-def _is_mixed(op: str, precision: Any, rcond: Any, rtol: Any) -> bool:
-    if precision == "fixed" or one_of(op, "precision", precision, ("fixed", "mixed")) == "fixed":
-        return False
-    for name, x in (("rcond", rcond), ("rtol", rtol)):
-        if x is not None:
-            raise ValueError(f"{op}: {name} is {shown(x)}; expected None with precision 'mixed'")
-    return True
+@composed_of_others
+def pinv(
+    a: "ArrayLike",
+    rcond: "ArrayLike | None" = None,
+    hermitian: bool = False,
+    *,
+    rtol: "ArrayLike | None" = None,
+    lower: bool = True,
+    return_rank: bool = False,
+    check_finite: bool = False,
+    out: Any = None,
+) -> Any:
+    """Moore-Penrose pseudoinverse of each matrix of a stack.
 
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices, of any rank.
+    rtol : array_like, shape (...), optional
+        Singular values that do not exceed `rtol` times the largest count as zero. One number, or one per
+        matrix. If None, max(m, n) times the machine epsilon.
+    rcond : array_like, optional
+        NumPy's older name for `rtol`.
+    hermitian : bool
+        Whether the matrices are symmetric or, if complex, Hermitian. Then only one triangle is read, and the
+        result is symmetric, or Hermitian, to the bit.
+    lower : bool
+        Whether that is the lower triangle.
+    return_rank : bool
+        Whether to return the rank, too: how many singular values do not count as zero.
+    check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
+    out : array, shape (..., n, m), optional
+        Where the pseudoinverse is written.
 
-def _lstsq(op: str, a: Any, b: Any, rcond: Any, rtol: Any, outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    Returns
+    -------
+    array, shape (..., n, m)
+        With `return_rank` a tuple of it and the ranks, int64, shape (...).
+
+    Raises
+    ------
+    LinAlgError
+        The singular values of some matrices did not converge. The exception holds the other results.
+    ValueError, TypeError
+        As `solve`; both `rtol` and `rcond` are given.
+
+    See Also
+    --------
+    lstsq : least-squares solutions, in less time and with smaller errors.
+    svd, eigh : what it is computed from.
+    solve : dtypes.
+
+    Notes
+    -----
+    ``V diag(1 / s) U^H``, of the singular values s that do not count as zero. The operations of `svd` or
+    `eigh`, and 2 m n min(m, n) operations per matrix. NumPy's default tolerance is 1e-15.
+
+    Examples
+    --------
+    >>> smallmm.pinv([[2.0, 0.0], [0.0, 0.0]], hermitian=True)
+    array([[0.5, 0. ],
+           [0. , 0. ]])
+    """
     if rcond is not None and rtol is not None:
-        raise ValueError(f"{op}: rcond and rtol are both given; expected one of them")
-    a, b = without_labels(a), without_labels(b)
-    if rtol is not None:
-        rtol = _checked_rtol(op, "rtol", rtol)
-    else:
-        rtol = _default_rtol(a, b) if rcond is None else _checked_rtol(op, "rcond", rcond)
-    return run(op, "lstsq", {"a": a, "b": b, "rtol": rtol}, outs)
+        raise ValueError("pinv: rcond and rtol are both given; expected one of them")
+    tolerance = without_labels(rcond if rtol is None else rtol)
+    if tolerance is not None:
+        refuse_complex("pinv", "rtol" if rcond is None else "rcond", tolerance)
+    operands = {"a": a} if tolerance is None else {"a": a, "rtol": tolerance}
+    hermitian = flag("pinv", "hermitian", hermitian)
+    given, taken = ("(n,n)", "(n,n)") if hermitian else ("(m,n)", "(n,m)")
+    with_rank = flag("pinv", "return_rank", return_rank)
+    signature = f"{given}{',()' * (len(operands) - 1)}->{taken}{',()' * with_rank},()"
+    dtypes = (None, *(np.int64,) * with_rank, np.int32)
+    function = (pinv_of_symmetric, flag("pinv", "lower", lower)) if hermitian else (pinv_of,)
+    composition = composition_of("pinv", signature, dtypes, *function, with_rank, is_checked=True)
+    reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
+    results = composed(composition, operands, (out, *(None,) * with_rank))
+    return checked("pinv", results, reason, _with_rank if with_rank else None)
+
+
+def _with_rank(x: Any, rank: Any) -> tuple[Any, Any]:
+    return x, rank
 
 
 def _checked_rtol(op: str, name: str, rtol: Any) -> Any:

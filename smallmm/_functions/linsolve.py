@@ -10,16 +10,16 @@ from .._base.catalog import computed_by
 from .._base.composition import REAL, composition_of, identity
 from .._base.errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
 from .._base.options import flag, integer, pair
-from .._base.shapes import is_complex
 from .._calls.arrays import with_core_shape, without_labels
-from .._calls.calls import checked, delivered, run, several
+from .._calls.calls import checked, delivered, outs_with_info, run
 from .._calls.calls import transposed as with_rows_as_columns
+from .._calls.twins import WithInfo, twin_of, with_info
 from .._programs.compose import composed, namespace_of
 from .least_squares import lstsq_ex
 from .mixed import expert_solve_ex, mixed_solve_ex
 from .mixed_least_squares import mixed_lstsq_ex
 from .refinement import rcond_in
-from .structured import GUFUNCS, PLAIN, TRIANGLES, Structure, checked_word, solve_as
+from .structured import GUFUNCS, PLAIN, TRIANGLES, Structure, both_triangles, checked_word, solve_as
 
 
 class LinsolveExResult(NamedTuple):
@@ -60,20 +60,11 @@ def _accuracy(op: str, precision: Any, ill_conditioned: Any, return_rcond: Any) 
     return asked
 
 
-def _both_triangles(s: Structure, xp: Any, a: Any) -> Any:
-    """The matrix of which one triangle is read, and of the diagonal of a Hermitian one the real part."""
-    strict = xp.tril(a, k=-1) if s.lower else xp.triu(a, k=1)
-    inner = xp.tril(xp.triu(a))
-    if s.word != "symmetric" and is_complex(a):
-        return strict + xp.conj(strict).mT + xp.real(inner)
-    return strict + strict.mT + inner
-
-
 def _whole(s: Structure, xp: Any, a: Any) -> Any:
     """The matrix of which a part is read, transposed if it is to be."""
     below, above = s.bandwidths or ((1, 1) if s.word == "tridiagonal" else (0, 0))
     if s.word in TRIANGLES:
-        a = _both_triangles(s, xp, a)
+        a = both_triangles(s.word, s.lower, xp, a)
     if s.word.endswith("triangular"):
         strict = xp.tril(a, k=-1) if s.word == "lower triangular" else xp.triu(a, k=1)
         inner = identity(xp, a.shape[-1], a) if s.unit_diagonal else xp.tril(xp.triu(a))
@@ -195,7 +186,6 @@ def _by_structure(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) 
 def linsolve(
     a: "ArrayLike",
     b: "ArrayLike",
-    /,
     *,
     assume_a: str | None = "general",
     lower: bool = False,
@@ -307,62 +297,46 @@ def linsolve(
     a, b = without_labels(a), without_labels(b)
     a, structure = _structure("linsolve", a, assume_a, options)
     if not any(asked):
-        x, info, reason = _by_structure("linsolve", a, b, structure, (out, None))
-        return checked("linsolve", (x, info), reason)
-    (x, rcond, info, _), reason = _accurately("linsolve", a, b, structure, asked, (out, None))
+        x, info, reason = _by_structure("linsolve", a, b, structure, outs_with_info("linsolve", out))
+        return checked("linsolve", (x, info), reason, wanted=out)
+    is_twin = type(out) is WithInfo
+    outs = out.outs("linsolve", 4) if is_twin else ()
+    found, reason = _accurately("linsolve", a, b, structure, asked, (None if is_twin else out, None))
+    failed = found.info
     if asked.ill_conditioned:
-        info = info * (info <= with_core_shape(a)[2])  # n + 1: singular to the precision, with a solution
+        failed = failed * (
+            failed <= with_core_shape(a)[2]
+        )  # n + 1: singular to the precision, with a solution
+    if is_twin:
+        if out.check_errors:
+            checked("linsolve", (found.x, failed), reason)
+        return out.made(*delivered("linsolve", outs, found))
     if asked.return_rcond:
-        return checked("linsolve", (x, rcond, info), reason, lambda x, rcond: (x, rcond))
-    return checked("linsolve", (x, info), reason)
+        return checked("linsolve", (found.x, found.rcond, failed), reason, lambda x, rcond: (x, rcond))
+    return checked("linsolve", (found.x, failed), reason)
 
 
-@computed_by(*GUFUNCS, "solve_unit_lower", "solve_unit_upper", "solve_mixed", "solve_mixed_pos")
-def linsolve_ex(
-    a: "ArrayLike",
-    b: "ArrayLike",
-    /,
-    *,
-    assume_a: str | None = "general",
-    lower: bool = False,
-    unit_diagonal: bool = False,
-    transposed: bool = False,
-    bandwidths: tuple[int, int] | None = None,
-    packed: bool = False,
-    precision: str = "fixed",
-    ill_conditioned: bool = False,
-    return_rcond: bool = False,
-    out: tuple[Any, ...] | None = None,
-) -> Any:
+@twin_of(linsolve)
+def linsolve_ex(*args: Any, **options: Any) -> Any:
     """`linsolve` that never raises for bad matrices: ``(x, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
-    overflows, or if the leading minor of order k is the first that is not positive; x of such a matrix is
-    NaN. With `ill_conditioned` it is n + 1, and x what it is, where rcond is below the unit roundoff.
+    Returns
+    -------
+    LinsolveExResult, or LinsolveExpertResult
+        ``x``: as of `linsolve`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
+        overflows, or if the leading minor of order k is the first that is not positive. With
+        `ill_conditioned` it is n + 1, and x what it is, where rcond is below the unit roundoff.
 
-    With any of the options `precision`, `ill_conditioned` and `return_rcond` the result is a
-    `LinsolveExpertResult`: ``(x, rcond, info, iterations)``. ``iterations`` counts the steps in mixed
-    precision, or says why a matrix was solved in float64: -2, its elements overflow float32; -3, it is
-    singular or not positive definite there;
-    -31, it did not converge in 30 steps; -1, the condition of a rectangular one, or more columns than rows.
+        With any of the options `precision`, `ill_conditioned` and `return_rcond` the result is a
+        `LinsolveExpertResult`: ``(x, rcond, info, iterations)``. ``iterations`` counts the steps in mixed
+        precision, or says why a matrix was solved in float64: -2, its elements overflow float32; -3, it is
+        singular or not positive definite there; -31, it did not converge in 30 steps; -1, the condition of a
+        rectangular one, or more columns than rows.
 
+    Examples
+    --------
     >>> smallmm.linsolve_ex([[0.0]], [1.0], assume_a="pos").info
     np.int32(1)
     """
-    asked = _accuracy("linsolve_ex", precision, ill_conditioned, return_rcond)
-    options = {
-        "lower": lower,
-        "unit_diagonal": unit_diagonal,
-        "transposed": transposed,
-        "bandwidths": bandwidths,
-        "packed": packed,
-    }
-    a, b = without_labels(a), without_labels(b)
-    a, structure = _structure("linsolve_ex", a, assume_a, options)
-    if not any(asked):
-        outs = several("linsolve_ex", out, LinsolveExResult)
-        x, info, _ = _by_structure("linsolve_ex", a, b, structure, outs)
-        return LinsolveExResult(x, info)
-    outs = several("linsolve_ex", out, LinsolveExpertResult)
-    found, _ = _accurately("linsolve_ex", a, b, structure, asked, (None, None))
-    return LinsolveExpertResult(*delivered("linsolve_ex", outs, found))
+    return with_info(linsolve, LinsolveExResult, args, options, LinsolveExpertResult)

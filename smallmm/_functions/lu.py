@@ -1,16 +1,16 @@
 """LU factorization with partial pivoting, and solves from its factors."""
 
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from .. import _core
 from .._base.catalog import computed_by
-from .._base.errors import SINGULAR, Reason
+from .._base.errors import SINGULAR
 from .._base.options import flag, is_conjugated, is_transposed, pair
 from .._calls.arrays import with_core_shape
 from .._calls.calls import conjugated, run, run_from_the_right, several
+from .._calls.twins import twin_of, with_info
 from .._libraries import on_device
 
 _direct_lu_factor = _core.direct["lu_factor"]
@@ -34,11 +34,10 @@ class LUExResult(NamedTuple):
 @computed_by("lu_factor", "lu_factor_tall", "lu_factor_wide")
 def lu_factor(
     a: "ArrayLike",
-    /,
-    *,
-    out: tuple[Any, Any] | None = None,
     overwrite_a: bool = False,
     check_finite: bool = False,
+    *,
+    out: tuple[Any, Any] | None = None,
 ) -> LUResult:
     """Factor each matrix as P A = L U, with partial pivoting.
 
@@ -46,10 +45,10 @@ def lu_factor(
     ----------
     a : array_like, shape (..., m, n)
         A stack of matrices. Matrices that are not square go to LAPACK, as orders above 32 do.
-    out : (array of shape (..., m, n), array of int32 of shape (..., k)), optional
-        Where the results are written. They may be, or overlap, the input; either may be None.
     overwrite_a, check_finite : bool
         Accepted for compatibility with SciPy; without effect, as in `solve`.
+    out : (array of shape (..., m, n), array of int32 of shape (..., k)), optional
+        Where the results are written. They may be, or overlap, the input; either may be None.
 
     Returns
     -------
@@ -88,38 +87,34 @@ def lu_factor(
     results = _direct_lu_factor(a, *outs)
     if results is not NotImplemented and results[2] is None:
         return LUResult(results[0], results[1])
-    return _lu_factor("lu_factor", a, outs, LUResult, SINGULAR, results)
+    matrices, m, n = with_core_shape(a)
+    if (m < n or m > n) and on_device(matrices):  # Dask's sizes may be NaN
+        shape = tuple(matrices.shape)
+        raise NotImplementedError(
+            f"lu_factor: a has shape {shape}; expected square matrices, (..., n, n), on a device"
+        )
+    gufunc = "lu_factor_tall" if m > n else "lu_factor_wide" if m < n else "lu_factor"
+    return run("lu_factor", gufunc, {"a": matrices}, outs, LUResult, SINGULAR, results)
 
 
-@computed_by("lu_factor", "lu_factor_tall", "lu_factor_wide")
-def lu_factor_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) -> LUExResult:
+@twin_of(lu_factor)
+def lu_factor_ex(*args: Any, **options: Any) -> LUExResult:
     """`lu_factor` that never raises for singular matrices: ``(LU, pivots, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
-    overflows; LU of such a matrix is NaN, and its pivots from the k-th on exchange nothing.
+    Returns
+    -------
+    LUExResult
+        ``LU``, ``pivots``: as of `lu_factor`. LU of matrices whose info is not 0 is NaN; their pivots from
+        the k-th on exchange nothing.
+        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
+        overflows.
 
+    Examples
+    --------
     >>> smallmm.lu_factor_ex(np.ones((2, 2))).info
     np.int32(2)
     """
-    return _lu_factor("lu_factor_ex", a, several("lu_factor_ex", out, LUExResult), LUExResult)
-
-
-def _lu_factor(
-    op: str,
-    a: Any,
-    outs: tuple[Any, ...],
-    make: Callable[..., Any],
-    reason: Reason | None = None,
-    tried: Any = None,
-) -> Any:
-    """`run` of the gufunc for matrices of a's shape."""
-    a, m, n = with_core_shape(a)
-    if (m < n or m > n) and on_device(a):  # Dask's sizes may be NaN
-        raise NotImplementedError(
-            f"{op}: a has shape {tuple(a.shape)}; expected square matrices, (..., n, n), on a device"
-        )
-    gufunc = "lu_factor_tall" if m > n else "lu_factor_wide" if m < n else "lu_factor"
-    return run(op, gufunc, {"a": a}, outs, make, reason, tried)
+    return with_info(lu_factor, LUExResult, args, options)
 
 
 @computed_by("lu_solve", "lu_solve_transposed")
@@ -127,12 +122,12 @@ def lu_solve(
     lu_and_piv: "tuple[ArrayLike, ArrayLike]",
     b: "ArrayLike",
     trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
     *,
     left: bool = True,
     adjoint: bool = False,
     out: Any = None,
-    overwrite_b: bool = False,
-    check_finite: bool = False,
 ) -> Any:
     """Solve A X = B from the factors of `lu_factor`.
 
@@ -145,14 +140,14 @@ def lu_solve(
         Right-hand sides; a vector only if it has one dimension. Batch dimensions broadcast.
     trans : {0, 1, 2, "N", "T", "C"}
         0 or "N": A X = B; 1 or "T": A^T X = B; 2 or "C": A^H X = B.
+    overwrite_b, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
     left : bool
         False: X A = B, X A^T = B or X A^H = B, as in `solve`.
     adjoint : bool
         PyTorch's name for A^H X = B.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
-    overwrite_b, check_finite : bool
-        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------

@@ -8,7 +8,6 @@ import numpy as np
 
 from .._base.composition import (
     MANY_TEMPORARIES,
-    Composition,
     adjoint,
     composition_of,
     constant,
@@ -16,8 +15,10 @@ from .._base.composition import (
     real_part,
 )
 from .._base.errors import Reason, shown
+from .._base.options import flag
 from .._base.shapes import is_complex
-from .._calls.calls import checked, several
+from .._calls.calls import checked, outs_with_info
+from .._calls.twins import WithInfo
 from .._programs.compose import composed, constant_of, count, dtype_name, extreme, joined
 from .._programs.record import power
 from .products import batched_matmul
@@ -32,7 +33,7 @@ SYMMETRIC = {
 
 
 class MatrixFunctionExResult(NamedTuple):
-    """The function of each matrix, and info: 0, or how many eigenvalues have none or did not converge."""
+    """The function of each matrix, and info: 0, or what is wrong with it, in the words of the function."""
 
     x: Any
     info: Any
@@ -59,34 +60,38 @@ def exponent(op: str, p: Any) -> float:
     return float(p)
 
 
-def of_symmetric(op: str, a: Any, function: tuple[Any, ...], outs: tuple[Any, ...], reason: Reason) -> Any:
-    return checked(op, composed(_composition(op, function, True), {"a": a}, outs), reason)
-
-
-def of_symmetric_ex(op: str, a: Any, function: tuple[Any, ...], out: Any) -> MatrixFunctionExResult:
-    outs = several(op, out, MatrixFunctionExResult)
-    return MatrixFunctionExResult(*composed(_composition(op, function, False), {"a": a}, outs))
-
-
-def _composition(op: str, function: tuple[Any, ...], is_checked: bool) -> Composition:
+def of_symmetric(
+    op: str, operands: dict[str, Any], function: tuple[Any, ...], lower: Any, out: Any, reason: Reason
+) -> Any:
     """function: one of eigenvalues, and its options."""
-    dtypes = (None, np.int32)
-    return composition_of(
+    composition = composition_of(
         op,
         "(n,n)->(n,n),()",
-        dtypes,
+        (None, np.int32),
         _by_eigenvalues,
         function,
+        flag(op, "lower", lower),
         block=MANY_TEMPORARIES,
-        is_checked=is_checked,
+        is_checked=type(out) is not WithInfo,
     )
+    return checked(op, composed(composition, operands, outs_with_info(op, out)), reason, wanted=out)
 
 
-def _by_eigenvalues(function: tuple[Any, ...], xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any]:
+def _by_eigenvalues(
+    function: tuple[Any, ...], lower: bool, xp: Any, a: Any, *parameters: Any
+) -> tuple[Any, Any]:
     """V diag(f) V^H, symmetric or Hermitian to the bit, and info. The function of eigenvalues gives
     sqrt(abs(f)), the signs of f or None where all are positive, and where an eigenvalue has no f."""
+    x, _, info = _and_roots(function, lower, xp, a, *parameters)
+    return x, info
+
+
+def _and_roots(
+    function: tuple[Any, ...], lower: bool, xp: Any, a: Any, *parameters: Any
+) -> tuple[Any, Any, Any]:
+    """`_by_eigenvalues`, with the roots."""
     of_values, *options = function
-    w, v, info = eigh_ex(a)
+    w, v, info = eigh_ex(a, "L" if lower else "U")
     roots, signs, undefined = of_values(*options, xp, w, *parameters)
     if undefined is not None:
         wrong = count(xp, undefined)
@@ -94,7 +99,7 @@ def _by_eigenvalues(function: tuple[Any, ...], xp: Any, a: Any, *parameters: Any
         roots = xp.where(wrong[..., None] > 0, constant(xp, np.nan, roots), roots)
     left = v * roots[..., None, :]
     right = left if signs is None else left * signs[..., None, :]
-    return _hermitian(xp, batched_matmul(left, adjoint(xp, right))), info
+    return _hermitian(xp, batched_matmul(left, adjoint(xp, right))), roots, info
 
 
 def _hermitian(xp: Any, x: Any) -> Any:
@@ -158,15 +163,22 @@ def _reciprocal_roots(xp: Any, w: Any, most: int, *tolerance: Any) -> tuple[Any,
     return xp.where(zero, xp.zeros_like(w), roots), xp.sign(w)
 
 
-def pinv_of_symmetric(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
-    return _by_eigenvalues((_inverses,), xp, a, *tolerance)
+def pinv_of_symmetric(lower: bool, with_rank: bool, xp: Any, a: Any, *tolerance: Any) -> tuple[Any, ...]:
+    x, roots, info = _and_roots((_inverses,), lower, xp, a, *tolerance)
+    return (x, count(xp, roots > 0), info) if with_rank else (x, info)
 
 
-def pinv_of(xp: Any, a: Any, *tolerance: Any) -> tuple[Any, Any]:
+def pinv_of(with_rank: bool, xp: Any, a: Any, *tolerance: Any) -> tuple[Any, ...]:
     u, s, vh, info = svd_ex(a, full_matrices=False)
     roots, _ = _reciprocal_roots(xp, s, max(a.shape[-2:]), *tolerance)
     left = adjoint(xp, vh) * roots[..., None, :]
-    return batched_matmul(left, adjoint(xp, u * roots[..., None, :])), info
+    x = batched_matmul(left, adjoint(xp, u * roots[..., None, :]))
+    return (x, count(xp, roots > 0), info) if with_rank else (x, info)
+
+
+def power_with_info(n: int, xp: Any, a: Any) -> tuple[Any, Any]:
+    """A^n, which no matrix lacks, and info."""
+    return power_of(n, xp, a), xp.zeros_like(xp.all(a == a, axis=(-2, -1)), dtype=xp.int32)
 
 
 def power_of_inverse(n: int, xp: Any, a: Any) -> tuple[Any, Any]:

@@ -10,10 +10,10 @@ from .._base.catalog import composed_of_others, computed_by
 from .._base.composition import (
     composition_of,
 )
-from .._base.errors import NOT_CONVERGED, NOT_ORTHOGONAL, SINGULAR, Reason, refuse_complex
-from .._base.options import flag, integer
-from .._calls.arrays import without_labels
-from .._calls.calls import checked, run
+from .._base.errors import NOT_CONVERGED, SINGULAR, Reason
+from .._base.options import integer
+from .._calls.calls import checked, outs_with_info, run
+from .._calls.twins import WithInfo, twin_of, with_info
 from .._programs.compose import composed
 from .matrix_function_steps import (
     MatrixFunctionExResult,
@@ -23,11 +23,9 @@ from .matrix_function_steps import (
     logarithms,
     needs_symmetric,
     of_symmetric,
-    of_symmetric_ex,
-    pinv_of,
-    pinv_of_symmetric,
     power_of,
     power_of_inverse,
+    power_with_info,
     powers,
     roots_of,
 )
@@ -44,7 +42,7 @@ _NOT_DEFINED = Reason(
 
 
 @composed_of_others
-def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
+def matrix_power(a: "ArrayLike", n: int, *, out: Any = None) -> Any:
     """Each matrix of a stack to an integer power, as `numpy.linalg.matrix_power`.
 
     Parameters
@@ -69,6 +67,7 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
 
     See Also
     --------
+    matrix_power_ex : the same, with singular matrices reported in an array.
     powm : fractional powers of symmetric matrices.
     solve : dtypes, orders above 32.
 
@@ -86,95 +85,49 @@ def matrix_power(a: "ArrayLike", n: int, /, *, out: Any = None) -> Any:
            [55., 34.]])
     """
     n = integer("matrix_power", "n", n, bits=None)
-    if n >= 0:
+    is_twin = type(out) is WithInfo
+    if n >= 0 and not is_twin:
         composition = composition_of("matrix_power", "(m,m)->(m,m)", (None,), power_of, n)
         return composed(composition, {"a": a}, out)
+    function = power_of_inverse if n < 0 else power_with_info
     composition = composition_of(
-        "matrix_power", "(m,m)->(m,m),()", (None, np.int32), power_of_inverse, -n, is_checked=True
+        "matrix_power", "(m,m)->(m,m),()", (None, np.int32), function, abs(n), is_checked=not is_twin
     )
-    return checked("matrix_power", composed(composition, {"a": a}, (out,)), SINGULAR)
+    results = composed(composition, {"a": a}, outs_with_info("matrix_power", out))
+    return checked("matrix_power", results, SINGULAR, wanted=out)
 
 
-@composed_of_others
-def pinv(
-    a: "ArrayLike",
-    rcond: "ArrayLike | None" = None,
-    hermitian: bool = False,
-    *,
-    rtol: "ArrayLike | None" = None,
-    out: Any = None,
-) -> Any:
-    """Moore-Penrose pseudoinverse of each matrix of a stack.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., m, n)
-        A stack of matrices, of any rank.
-    rtol : array_like, shape (...), optional
-        Singular values that do not exceed `rtol` times the largest count as zero. One number, or one per
-        matrix. If None, max(m, n) times the machine epsilon.
-    rcond : array_like, optional
-        NumPy's older name for `rtol`.
-    hermitian : bool
-        Whether the matrices are symmetric or, if complex, Hermitian. Then only the lower triangle is read,
-        and the result is symmetric, or Hermitian, to the bit.
-    out : array, shape (..., n, m), optional
-        Where the result is written.
+@twin_of(matrix_power)
+def matrix_power_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
+    """`matrix_power` that never raises for singular matrices: ``(x, info)``.
 
     Returns
     -------
-    array, shape (..., n, m)
-
-    Raises
-    ------
-    LinAlgError
-        The singular values of some matrices did not converge. The exception holds the other results.
-    ValueError, TypeError
-        As `solve`; both `rtol` and `rcond` are given.
-
-    See Also
-    --------
-    lstsq : least-squares solutions, in less time and with smaller errors.
-    svd, eigh : what it is computed from.
-    solve : dtypes.
-
-    Notes
-    -----
-    ``V diag(1 / s) U^H``, of the singular values s that do not count as zero. The operations of `svd` or
-    `eigh`, and 2 m n min(m, n) operations per matrix. NumPy's default tolerance is 1e-15.
+    MatrixFunctionExResult
+        ``x``: as of `matrix_power`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is that of `inv_ex` if `n` is negative, else 0.
 
     Examples
     --------
-    >>> smallmm.pinv([[2.0, 0.0], [0.0, 0.0]], hermitian=True)
-    array([[0.5, 0. ],
-           [0. , 0. ]])
+    >>> smallmm.matrix_power_ex(np.zeros((2, 2)), -2).info
+    np.int32(1)
     """
-    if rcond is not None and rtol is not None:
-        raise ValueError("pinv: rcond and rtol are both given; expected one of them")
-    tolerance = without_labels(rcond if rtol is None else rtol)
-    if tolerance is not None:
-        refuse_complex("pinv", "rtol" if rcond is None else "rcond", tolerance)
-    operands = {"a": a} if tolerance is None else {"a": a, "rtol": tolerance}
-    hermitian = flag("pinv", "hermitian", hermitian)
-    given, taken = ("(n,n)", "(n,n)") if hermitian else ("(m,n)", "(n,m)")
-    signature = f"{given}{',()' * (len(operands) - 1)}->{taken},()"
-    function = pinv_of_symmetric if hermitian else pinv_of
-    composition = composition_of("pinv", signature, (None, np.int32), function, is_checked=True)
-    reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
-    return checked("pinv", composed(composition, operands, (out,)), reason)
+    return with_info(matrix_power, MatrixFunctionExResult, args, options)
 
 
 @computed_by("expm")
-def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
+def expm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, out: Any = None) -> Any:
     """Exponential of each matrix of a stack.
 
     Parameters
     ----------
-    a : array_like, shape (..., n, n)
+    A : array_like, shape (..., n, n)
         A stack of square matrices.
     assume_a : {"gen", "sym"}
-        "sym": the matrices are symmetric or, if complex, Hermitian. Then only the lower triangle is read,
-        and so is the result, to the bit. SciPy's longer words are accepted too.
+        "sym": the matrices are symmetric or, if complex, Hermitian. Then only one triangle is read, and so is
+        the result, to the bit. SciPy's longer words are accepted too.
+    lower : bool
+        Whether that is the lower triangle.
     out : array, shape (..., n, n), optional
         Where the result is written. It may be, or overlap, the input.
 
@@ -217,21 +170,23 @@ def expm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
            [ 1.,  0.]])
     """
     if is_symmetric("expm", assume_a):
-        return of_symmetric("expm", a, (exponentials,), (out,), NOT_CONVERGED)
-    x = _direct["expm"](a, out)
-    return run("expm", "expm", {"a": a}, (out,), tried=x) if x is NotImplemented else x
+        return of_symmetric("expm", {"A": A}, (exponentials,), lower, out, NOT_CONVERGED)
+    x = _direct["expm"](A, out)
+    return run("expm", "expm", {"A": A}, (out,), tried=x) if x is NotImplemented else x
 
 
 @composed_of_others
-def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
+def sqrtm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, out: Any = None) -> Any:
     """Square root of each symmetric positive semidefinite matrix of a stack: X X = A.
 
     Parameters
     ----------
-    a : array_like, shape (..., n, n)
-        A stack of symmetric or, if complex, Hermitian matrices, of which the lower triangle is read.
+    A : array_like, shape (..., n, n)
+        A stack of symmetric or, if complex, Hermitian matrices, of which one triangle is read.
     assume_a : {"sym"}
         Required: smallmm has no roots of general matrices. SciPy's longer words are accepted too.
+    lower : bool
+        Whether the lower triangle is read, not the upper one.
     out : array, shape (..., n, n), optional
         Where the result is written. It may be, or overlap, the input.
 
@@ -270,35 +225,39 @@ def sqrtm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -
            [0., 3.]])
     """
     needs_symmetric("sqrtm", assume_a)
-    return of_symmetric("sqrtm", a, (roots_of,), (out,), _NOT_DEFINED)
+    return of_symmetric("sqrtm", {"A": A}, (roots_of,), lower, out, _NOT_DEFINED)
 
 
-@composed_of_others
-def sqrtm_ex(
-    a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: tuple[Any, Any] | None = None
-) -> MatrixFunctionExResult:
+@twin_of(sqrtm)
+def sqrtm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
     """`sqrtm` that never raises for matrices without a root: ``(x, info)``.
 
-    ``info``, int32, shape (...), is 0, or how many eigenvalues are negative or did not converge; x of such a
-    matrix is NaN.
+    Returns
+    -------
+    MatrixFunctionExResult
+        ``x``: as of `sqrtm`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or how many eigenvalues are negative or did not converge.
 
+    Examples
+    --------
     >>> smallmm.sqrtm_ex([[1.0, 0.0], [0.0, -4.0]], assume_a="sym").info
     np.int32(1)
     """
-    needs_symmetric("sqrtm_ex", assume_a)
-    return of_symmetric_ex("sqrtm_ex", a, (roots_of,), out)
+    return with_info(sqrtm, MatrixFunctionExResult, args, options)
 
 
 @composed_of_others
-def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
+def logm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, out: Any = None) -> Any:
     """Logarithm of each symmetric positive definite matrix of a stack.
 
     Parameters
     ----------
-    a : array_like, shape (..., n, n)
-        A stack of symmetric or, if complex, Hermitian matrices, of which the lower triangle is read.
+    A : array_like, shape (..., n, n)
+        A stack of symmetric or, if complex, Hermitian matrices, of which one triangle is read.
     assume_a : {"sym"}
         Required: smallmm has no logarithms of general matrices. SciPy's longer words are accepted too.
+    lower : bool
+        Whether the lower triangle is read, not the upper one.
     out : array, shape (..., n, n), optional
         Where the result is written. It may be, or overlap, the input.
 
@@ -334,37 +293,44 @@ def logm(a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: Any = None) ->
            [0., 1.]])
     """
     needs_symmetric("logm", assume_a)
-    return of_symmetric("logm", a, (logarithms,), (out,), _NOT_DEFINED)
+    return of_symmetric("logm", {"A": A}, (logarithms,), lower, out, _NOT_DEFINED)
 
 
-@composed_of_others
-def logm_ex(
-    a: "ArrayLike", /, *, assume_a: Assumption = "gen", out: tuple[Any, Any] | None = None
-) -> MatrixFunctionExResult:
+@twin_of(logm)
+def logm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
     """`logm` that never raises for matrices without a logarithm: ``(x, info)``.
 
-    ``info``, int32, shape (...), is 0, or how many eigenvalues are not positive or did not converge; x of
-    such a matrix is NaN.
+    Returns
+    -------
+    MatrixFunctionExResult
+        ``x``: as of `logm`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or how many eigenvalues are not positive or did not
+        converge.
 
+    Examples
+    --------
     >>> smallmm.logm_ex(np.zeros((2, 2)), assume_a="sym").info
     np.int32(2)
     """
-    needs_symmetric("logm_ex", assume_a)
-    return of_symmetric_ex("logm_ex", a, (logarithms,), out)
+    return with_info(logm, MatrixFunctionExResult, args, options)
 
 
 @composed_of_others
-def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any = None) -> Any:
+def powm(
+    a: "ArrayLike", p: float, *, assume_a: Assumption = "gen", lower: bool = True, out: Any = None
+) -> Any:
     """Each symmetric matrix of a stack to a real power.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric or, if complex, Hermitian matrices, of which the lower triangle is read.
+        A stack of symmetric or, if complex, Hermitian matrices, of which one triangle is read.
     p : float
         The exponent.
     assume_a : {"sym"}
         Required, unless `p` is an integer: without it, `matrix_power` does the work.
+    lower : bool
+        Whether the lower triangle is read, not the upper one.
     out : array, shape (..., n, n), optional
         Where the result is written. It may be, or overlap, the input.
 
@@ -403,20 +369,23 @@ def powm(a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: Any 
     if not is_symmetric("powm", assume_a) and p.is_integer():
         return matrix_power(a, int(p), out=out)
     needs_symmetric("powm", assume_a)
-    return of_symmetric("powm", a, (powers, p), (out,), _NOT_DEFINED)
+    return of_symmetric("powm", {"a": a}, (powers, p), lower, out, _NOT_DEFINED)
 
 
-@composed_of_others
-def powm_ex(
-    a: "ArrayLike", p: float, /, *, assume_a: Assumption = "gen", out: tuple[Any, Any] | None = None
-) -> MatrixFunctionExResult:
-    """`powm` of symmetric matrices that never raises for those without a power: ``(x, info)``.
+@twin_of(powm)
+def powm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
+    """`powm` that never raises for matrices without a power: ``(x, info)``.
 
-    ``info``, int32, shape (...), is 0, or how many eigenvalues have no real power or did not converge; x of
-    such a matrix is NaN.
+    Returns
+    -------
+    MatrixFunctionExResult
+        ``x``: as of `powm`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or how many eigenvalues have no real power or did not
+        converge; of general matrices to a negative integer power, that of `inv_ex`.
 
+    Examples
+    --------
     >>> smallmm.powm_ex(np.diag([1.0, -1.0]), 1 / 3, assume_a="sym").info
     np.int32(1)
     """
-    needs_symmetric("powm_ex", assume_a)
-    return of_symmetric_ex("powm_ex", a, (powers, exponent("powm_ex", p)), out)
+    return with_info(powm, MatrixFunctionExResult, args, options)

@@ -184,9 +184,10 @@ def cond_of(order: Any, xp: Any, x: Any) -> tuple[Any, Any]:
     return xp.where(undefined, constant(xp, inf, r), r), info
 
 
-def rank(hermitian: bool, absolute: bool, xp: Any, a: Any, *tolerances: Any) -> tuple[Any, Any]:
-    """Ranks, and info: not 0 where there are no singular values."""
-    values, info = eigvalsh_ex(a) if hermitian else svdvals_ex(a)
+def rank(triangle: Any, absolute: bool, xp: Any, a: Any, *tolerances: Any) -> tuple[Any, Any]:
+    """Ranks, and info: not 0 where there are no singular values. triangle: that of Hermitian matrices which
+    is read, or None."""
+    values, info = eigvalsh_ex(a, triangle) if triangle else svdvals_ex(a)
     values = xp.abs(values)
     eps = np.finfo(dtype_name(values)).eps
     limit = real_part(xp, *tolerances) if tolerances else constant(xp, max(a.shape[-2:]) * eps, values)

@@ -34,12 +34,12 @@ from .norm_steps import (
 
 @composed_of_others
 def vector_norm(
-    x: ArrayLike,
+    x: "ArrayLike",
     /,
-    *,
+    ord: float | None = 2,
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
-    ord: float | None = 2,
+    *,
     out: Any = None,
 ) -> Any:
     """Norms of vectors, as defined by the Python array API standard and by `numpy.linalg.vector_norm`.
@@ -48,13 +48,13 @@ def vector_norm(
     ----------
     x : array_like
         An array that has its vectors along `axis`.
+    ord : number, inf or -inf
+        ``sum(abs(x)**ord)**(1 / ord)``. inf: the largest magnitude. -inf: the smallest. 0: the number of
+        elements that are not zero. None: 2, as in NumPy.
     axis : int or tuple of ints, optional
         The axis of each vector, or several axes, whose elements form one vector. None: all axes.
     keepdims : bool
         Whether the result keeps the axes of the vectors, with length 1.
-    ord : number, inf or -inf
-        ``sum(abs(x)**ord)**(1 / ord)``. inf: the largest magnitude. -inf: the smallest. 0: the number of
-        elements that are not zero. None: 2, as in NumPy.
     out : array, optional
         Where the result is written.
 
@@ -95,11 +95,11 @@ def vector_norm(
 
 @composed_of_others
 def matrix_norm(
-    x: ArrayLike,
+    x: "ArrayLike",
     /,
+    ord: Literal["fro", "nuc"] | float | None = "fro",
     *,
     keepdims: bool = False,
-    ord: Literal["fro", "nuc"] | float | None = "fro",
     out: Any = None,
 ) -> Any:
     """Norm of each matrix of a stack, as defined by the Python array API standard.
@@ -108,12 +108,12 @@ def matrix_norm(
     ----------
     x : array_like, shape (..., m, n)
         A stack of matrices.
-    keepdims : bool
-        True: the result has shape (..., 1, 1).
     ord : {"fro", "nuc", 1, -1, 2, -2, inf, -inf}
         "fro": the square root of the sum of squares. "nuc": the sum of singular values. 1, -1: the largest or
         smallest column sum of magnitudes. inf, -inf: the same for rows. 2, -2: the largest or smallest
         singular value. None: "fro", as in NumPy.
+    keepdims : bool
+        True: the result has shape (..., 1, 1).
     out : array, optional
         Where the result is written.
 
@@ -160,10 +160,11 @@ def matrix_norm(
 
 @composed_of_others
 def norm(
-    x: ArrayLike,
+    x: "ArrayLike",
     ord: Literal["fro", "nuc"] | float | None = None,
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
+    check_finite: bool = False,
     *,
     out: Any = None,
 ) -> Any:
@@ -180,6 +181,8 @@ def norm(
         The axis of the vectors, or the axes of the rows and columns of matrices. None: all axes.
     keepdims : bool
         Whether the result keeps these axes, with length 1.
+    check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
     out : array, optional
         Where the result is written.
 
@@ -233,7 +236,7 @@ def norm(
 
 
 @composed_of_others
-def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: Any = None) -> Any:
+def cond(x: "ArrayLike", p: Literal["fro", "nuc"] | float | None = None, *, out: Any = None) -> Any:
     """Condition number of each matrix of a stack, as `numpy.linalg.cond`.
 
     Parameters
@@ -287,11 +290,12 @@ def cond(x: ArrayLike, p: Literal["fro", "nuc"] | float | None = None, *, out: A
 
 @composed_of_others
 def matrix_rank(
-    A: ArrayLike,
+    A: "ArrayLike",
     tol: "ArrayLike | None" = None,
     hermitian: bool = False,
     *,
     rtol: "ArrayLike | None" = None,
+    lower: bool = True,
     out: Any = None,
 ) -> Any:
     """Rank of each matrix of a stack: how many singular values are above a tolerance.
@@ -303,11 +307,13 @@ def matrix_rank(
     tol : array_like, shape (...), optional
         Singular values that do not exceed it count as zero. One number, or one per matrix.
     hermitian : bool
-        Whether the matrices are symmetric or, if complex, Hermitian. Then only the lower triangle is read,
-        and the magnitudes of eigenvalues, which cost less, are the singular values.
+        Whether the matrices are symmetric or, if complex, Hermitian. Then only one triangle is read, and the
+        magnitudes of eigenvalues, which cost less, are the singular values.
     rtol : array_like, shape (...), optional
         The same, divided by the largest singular value. If both are None, max(m, n) times the machine
         epsilon.
+    lower : bool
+        Whether the lower triangle of symmetric matrices is read, not the upper one.
     out : array of int64, shape (...), optional
         Where the result is written.
 
@@ -354,7 +360,8 @@ def matrix_rank(
     matrices = "(n,n)" if hermitian else "(m,n)"
     signature = f"{matrices}{',()' * (len(operands) - 1)}->(),()"
     dtypes, absolute = (np.int64, np.int32), tol is not None
-    composition = composition_of("matrix_rank", signature, dtypes, rank, hermitian, absolute, is_checked=True)
+    triangle = ("L" if flag("matrix_rank", "lower", lower) else "U") if hermitian else None
+    composition = composition_of("matrix_rank", signature, dtypes, rank, triangle, absolute, is_checked=True)
     return checked("matrix_rank", composed(composition, operands, (out,)), NO_SINGULAR_VALUES)
 
 

@@ -34,7 +34,6 @@ class UFuncKeywords(TypedDict, total=False):
 def batched_matmul(
     a: "ArrayLike",
     b: "ArrayLike",
-    /,
     out: Any = None,
     *,
     alpha: "ArrayLike" = 1,

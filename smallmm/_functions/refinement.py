@@ -10,7 +10,7 @@ from .._base.composition import REAL, composition_of
 from .._base.errors import refuse_complex
 from .._base.options import one_of
 from .._calls.arrays import without_labels
-from .._calls.calls import run, several
+from .._calls.calls import factors_in_one, run, several
 from .._programs.compose import column_sums, composed, extreme, magnitudes, sums
 from .lu import lu_factor_ex
 
@@ -27,6 +27,7 @@ class RefineResult(NamedTuple):
 
 
 @computed_by("lu_rcond", "lu_rcond_inf")
+@factors_in_one(0)
 def lu_rcond(
     lu: "ArrayLike",
     pivots: "ArrayLike",
@@ -40,7 +41,7 @@ def lu_rcond(
     Parameters
     ----------
     lu, pivots : array_like, shapes (..., n, n) and (..., n)
-        What `lu_factor` returned.
+        What `lu_factor` returned: two arguments, or one, which is a tuple of both.
     norm_a : array_like, shape (...)
         The norm of each matrix before it was factored: ``matrix_norm(a, ord=1)``. One number, or one per
         matrix.
@@ -76,8 +77,7 @@ def lu_rcond(
     Examples
     --------
     >>> a = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> lu, pivots = smallmm.lu_factor(a)
-    >>> round(float(smallmm.lu_rcond(lu, pivots, smallmm.matrix_norm(a, ord=1))), 12)
+    >>> round(float(smallmm.lu_rcond(smallmm.lu_factor(a), smallmm.matrix_norm(a, ord=1))), 12)
     0.047619047619
     """
     norm_a = without_labels(norm_a)
@@ -213,6 +213,7 @@ def backward_error(
 
 
 @computed_by("refine", "refine_extra")
+@factors_in_one(1)
 def refine(
     a: "ArrayLike",
     lu: "ArrayLike",
@@ -230,7 +231,7 @@ def refine(
     a : array_like, shape (..., n, n)
         A stack of square matrices.
     lu, pivots : array_like, shapes (..., n, n) and (..., n)
-        Their factors, as `lu_factor` returned them.
+        Their factors, as `lu_factor` returned them: two arguments, or one, which is a tuple of both.
     b, x : array_like, shape (..., n, k) or (n,)
         Right-hand sides and solutions; vectors only if both have one dimension.
     precision : {"fixed", "extra"}
@@ -275,8 +276,7 @@ def refine(
     Examples
     --------
     >>> a = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> lu, pivots = smallmm.lu_factor(a)
-    >>> x, ferr, berr = smallmm.refine(a, lu, pivots, [5.0, 6.0], [-4.1, 4.6])
+    >>> x, ferr, berr = smallmm.refine(a, smallmm.lu_factor(a), [5.0, 6.0], [-4.1, 4.6])
     >>> x.round(12), bool(ferr < 1e-13), bool(berr < 1e-15)
     (array([-4. ,  4.5]), True, True)
     """

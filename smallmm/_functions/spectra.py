@@ -7,7 +7,10 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 from .. import _core
 from .._base.catalog import computed_by
 from .._base.errors import NOT_CONVERGED, shown
-from .._calls.calls import run, several
+from .._base.options import flag, integer, pair
+from .._calls.arrays import with_core_shape
+from .._calls.calls import checked, delivered, outs_with_info, run, several
+from .._calls.twins import twin_of, with_info
 
 _direct = _core.direct
 _TRIANGLES = {"L": "", "l": "", "U": "_upper", "u": "_upper"}
@@ -58,13 +61,21 @@ class EigvalsExResult(NamedTuple):
 
 
 @computed_by("eig")
-def eig(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> EigResult:
+def eig(
+    a: "ArrayLike",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    out: tuple[Any, Any] | None = None,
+) -> EigResult:
     """Eigenvalues and eigenvectors of each general square matrix of a stack: A V = V diag(w).
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
         A stack of square matrices.
+    overwrite_a, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
     out : (array of shape (..., n), array of shape (..., n, n)), optional
         Where the results are written. They are complex; either may be None.
 
@@ -133,28 +144,34 @@ def eig(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> EigResult:
     return run("eig", "eig", {"a": a}, outs, EigResult, NOT_CONVERGED, results)
 
 
-@computed_by("eig")
-def eig_ex(a: "ArrayLike", /, *, out: tuple[Any, Any, Any] | None = None) -> EigExResult:
+@twin_of(eig)
+def eig_ex(*args: Any, **options: Any) -> EigExResult:
     """`eig` that never raises for matrices that did not converge: ``(eigenvalues, eigenvectors, info)``.
 
-    ``info``, int32, shape (...), is 0, or how many eigenvalues were not found; the results of such a matrix
-    are NaN.
+    Returns
+    -------
+    EigExResult
+        ``eigenvalues``, ``eigenvectors``: as of `eig`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or how many eigenvalues were not found.
 
+    Examples
+    --------
     >>> smallmm.eig_ex(np.eye(2)).info
     np.int32(0)
     """
-    outs = several("eig_ex", out, EigExResult)
-    return run("eig_ex", "eig", {"a": a}, outs, EigExResult)
+    return with_info(eig, EigExResult, args, options)
 
 
 @computed_by("eigvals")
-def eigvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
+def eigvals(a: "ArrayLike", *, overwrite_a: bool = False, check_finite: bool = False, out: Any = None) -> Any:
     """Eigenvalues of each general square matrix of a stack.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
         A stack of square matrices.
+    overwrite_a, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
     out : array, shape (..., n), optional
         Where the result is written. It is complex.
 
@@ -190,23 +207,38 @@ def eigvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
     return run("eigvals", "eigvals", {"a": a}, (out,), None, NOT_CONVERGED, results)
 
 
-@computed_by("eigvals")
-def eigvals_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> EigvalsExResult:
+@twin_of(eigvals)
+def eigvals_ex(*args: Any, **options: Any) -> EigvalsExResult:
     """`eigvals` that never raises for matrices that did not converge: ``(eigenvalues, info)``.
 
-    ``info``, int32, shape (...), is that of `eig_ex`.
+    Returns
+    -------
+    EigvalsExResult
+        ``eigenvalues``: as of `eigvals`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is that of `eig_ex`.
 
+    Examples
+    --------
     >>> smallmm.eigvals_ex(np.diag([3.0, np.nan])).info
     np.int32(0)
     """
-    outs = several("eigvals_ex", out, EigvalsExResult)
-    return run("eigvals_ex", "eigvals", {"a": a}, outs, EigvalsExResult)
+    return with_info(eigvals, EigvalsExResult, args, options)
 
 
-@computed_by("eigh", "eigh_upper")
+@computed_by("eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper")
 def eigh(
-    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
-) -> EighResult:
+    a: "ArrayLike",
+    UPLO: Literal["L", "U"] = "L",
+    *,
+    lower: bool | None = None,
+    eigvals_only: bool = False,
+    subset_by_index: "tuple[int, int] | None" = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
+    driver: str | None = None,
+    out: Any = None,
+) -> Any:
     """Eigenvalues and eigenvectors of each symmetric or Hermitian matrix of a stack: A V = V diag(w).
 
     Parameters
@@ -216,8 +248,18 @@ def eigh(
         of the diagonal only the real part.
     UPLO : {"L", "U"}
         Whether that is the lower or the upper one.
+    lower : bool, optional
+        SciPy's name for the same. None: `UPLO` decides.
+    eigvals_only : bool
+        Whether to return the eigenvalues alone, as `eigvalsh` does.
+    subset_by_index : (int, int), optional
+        The first and the last eigenvalue that is wanted, from 0 in ascending order, with their eigenvectors.
+        All are computed.
+    overwrite_a, overwrite_b, check_finite, driver : bool, str
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
     out : (array of shape (..., n), array of shape (..., n, n)), optional
-        Where the results are written. They may be, or overlap, the input; either may be None.
+        Where the results are written. They may be, or overlap, the input; either may be None. One array if
+        `eigvals_only`.
 
     Returns
     -------
@@ -233,7 +275,7 @@ def eigh(
         Some matrices did not converge in 30 n sweeps; no such matrix is known. The exception holds the other
         matrices' results.
     ValueError, TypeError
-        As `solve`; `UPLO` is another value.
+        As `solve`; `UPLO` or `subset_by_index` is another value, or `lower` contradicts `UPLO`.
     NotImplementedError
         n is above 32 and the arrays are on a GPU.
 
@@ -264,32 +306,52 @@ def eigh(
     >>> np.allclose(v @ np.diag(w) @ v.T, [[2, 1], [1, 2]])
     True
     """
+    if eigvals_only is not False and flag("eigh", "eigvals_only", eigvals_only):
+        gufunc = "eigvalsh" + _triangle("eigh", UPLO, lower)
+        if subset_by_index is not None:
+            return _some("eigh", gufunc, a, subset_by_index, out)
+        return run("eigh", gufunc, {"a": a}, (out,), None, NOT_CONVERGED)
     outs = several("eigh", out, EighResult)
-    gufunc = "eigh" + _triangle("eigh", UPLO)
+    gufunc = "eigh" + _triangle("eigh", UPLO, lower)
+    if subset_by_index is not None:
+        return _some("eigh", gufunc, a, subset_by_index, out, EighResult)
     results = _direct[gufunc](a, *outs)
     if results is not NotImplemented and results[2] is None:
         return EighResult(results[0], results[1])
     return run("eigh", gufunc, {"a": a}, outs, EighResult, NOT_CONVERGED, results)
 
 
-@computed_by("eigh", "eigh_upper")
-def eigh_ex(
-    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any, Any] | None = None
-) -> EighExResult:
+@twin_of(eigh)
+def eigh_ex(*args: Any, **options: Any) -> Any:
     """`eigh` that never raises for matrices that did not converge: ``(eigenvalues, eigenvectors, info)``.
 
-    ``info``, int32, shape (...), is 0, or how many off-diagonal elements did not become negligible; the
-    results of such a matrix are NaN.
+    Returns
+    -------
+    EighExResult, or EigvalshExResult if `eigvals_only`
+        ``eigenvalues``, ``eigenvectors``: as of `eigh`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or how many off-diagonal elements did not become negligible.
 
+    Examples
+    --------
     >>> smallmm.eigh_ex(np.eye(2)).info
     np.int32(0)
     """
-    outs = several("eigh_ex", out, EighExResult)
-    return run("eigh_ex", "eigh" + _triangle("eigh_ex", UPLO), {"a": a}, outs, EighExResult)
+    return with_info(eigh, EighExResult, args, options, EigvalshExResult)
 
 
 @computed_by("eigvalsh", "eigvalsh_upper")
-def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = None) -> Any:
+def eigvalsh(
+    a: "ArrayLike",
+    UPLO: Literal["L", "U"] = "L",
+    *,
+    lower: bool | None = None,
+    subset_by_index: "tuple[int, int] | None" = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
+    driver: str | None = None,
+    out: Any = None,
+) -> Any:
     """Eigenvalues of each symmetric or Hermitian matrix of a stack.
 
     Parameters
@@ -299,6 +361,10 @@ def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = Non
         of the diagonal only the real part.
     UPLO : {"L", "U"}
         Whether that is the lower or the upper one.
+    lower, subset_by_index : optional
+        As of `eigh`.
+    overwrite_a, overwrite_b, check_finite, driver : bool, str
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
     out : array, shape (..., n), optional
         Where the result is written. It may be, or overlap, the input.
 
@@ -327,30 +393,52 @@ def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = Non
     array([[ 1.,  3.],
            [-5.,  5.]])
     """
-    gufunc = "eigvalsh" + _triangle("eigvalsh", UPLO)
+    gufunc = "eigvalsh" + _triangle("eigvalsh", UPLO, lower)
+    if subset_by_index is not None:
+        return _some("eigvalsh", gufunc, a, subset_by_index, out)
     results = _direct[gufunc](a, out)
     if results is not NotImplemented and results[1] is None:
         return results[0]
     return run("eigvalsh", gufunc, {"a": a}, (out,), None, NOT_CONVERGED, results)
 
 
-@computed_by("eigvalsh", "eigvalsh_upper")
-def eigvalsh_ex(
-    a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: tuple[Any, Any] | None = None
-) -> EigvalshExResult:
+@twin_of(eigvalsh)
+def eigvalsh_ex(*args: Any, **options: Any) -> EigvalshExResult:
     """`eigvalsh` that never raises for matrices that did not converge: ``(eigenvalues, info)``.
 
-    ``info``, int32, shape (...), is that of `eigh_ex`.
+    Returns
+    -------
+    EigvalshExResult
+        ``eigenvalues``: as of `eigvalsh`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is that of `eigh_ex`.
 
+    Examples
+    --------
     >>> smallmm.eigvalsh_ex(np.diag([3.0, np.nan]))
     EigvalshExResult(eigenvalues=array([nan, nan]), info=np.int32(0))
     """
-    outs = several("eigvalsh_ex", out, EigvalshExResult)
-    return run("eigvalsh_ex", "eigvalsh" + _triangle("eigvalsh_ex", UPLO), {"a": a}, outs, EigvalshExResult)
+    return with_info(eigvalsh, EigvalshExResult, args, options)
 
 
-def _triangle(op: str, uplo: Any) -> str:
-    """What UPLO adds to the name of a gufunc."""
+def _triangle(op: str, uplo: Any, lower: Any) -> str:
+    """What the triangle that is read adds to the name of a gufunc."""
     if not isinstance(uplo, str) or uplo not in _TRIANGLES:
         raise ValueError(f"{op}: UPLO is {shown(uplo)}; expected 'L' or 'U'")
-    return _TRIANGLES[uplo]
+    if lower is None:
+        return _TRIANGLES[uplo]
+    if flag(op, "lower", lower) and _TRIANGLES[uplo]:
+        raise ValueError(f"{op}: lower is True and UPLO {uplo!r}; expected one of them")
+    return "" if lower else "_upper"
+
+
+def _some(op: str, gufunc: str, a: Any, subset: Any, out: Any, result: type[EighResult] | None = None) -> Any:
+    """The results for the eigenvalues from one to another."""
+    ends = pair(op, "subset_by_index", subset, "(first, last)")
+    first, last = (integer(op, "subset_by_index", x) for x in ends)
+    a, _, n = with_core_shape(a)
+    if not 0 <= first <= last < n:
+        raise ValueError(f"{op}: subset_by_index is {shown(subset)}; expected 0 <= first <= last < {n}")
+    outs = outs_with_info(op, out, result)
+    *found, info = run(op, gufunc, {"a": a}, (None,) * len(outs))
+    found = [x[..., first : last + 1] for x in found]
+    return checked(op, delivered(op, outs, (*found, info)), NOT_CONVERGED, result, out)

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from .._base.composition import composition_of, constant
+from .._base.composition import composition_of, constant, identity
 from .._base.errors import NOT_POSITIVE_DEFINITE, SINGULAR, SINGULAR_TRIANGLE, Reason, shown
+from .._base.options import flag
 from .._base.shapes import broadcast_shapes, is_complex
-from .._calls.calls import conjugated, run, transposed
+from .._calls.calls import checked, conjugated, outs_with_info, run, run_from_the_right, transposed
 from .._libraries import library_of, on_device
 from .._programs.compose import array_of, composed, dimensions, dtype_name, extreme, namespace_of
 from .contractions import diagonal
@@ -118,7 +119,63 @@ def solve_as(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) -> tu
     return *composed(composition, {"a": a, "b": b}, outs), SINGULAR
 
 
+def solve_otherwise(a: Any, b: Any, lower: Any, assume_a: Any, transposed_a: Any, left: Any, out: Any) -> Any:
+    """`solve` of other than general matrices, or of transposed ones, or from the right."""
+    word = checked_word("solve", assume_a)
+    transpose = transposed_a is not False and flag("solve", "transposed", transposed_a)
+    left = left is True or flag("solve", "left", left)
+    if word == "general":
+        operands = {"a": transposed(a) if transpose == left else a, "b": b}
+        if left:
+            return run("solve", "solve", operands, (out,), None, SINGULAR)
+        return run_from_the_right("solve", "solve", operands, out, SINGULAR)
+    if not left:
+        raise ValueError("solve: left is False; expected True with assume_a")
+    if assume_a in PLAIN and lower is False and not transpose:
+        direct, gufunc, reason = PLAIN[assume_a]
+        results = direct(a, b, out)
+        if results is not NotImplemented and results[1] is None:
+            return results[0]
+        return run("solve", gufunc, {"a": a, "b": b}, (out,), None, reason, results)
+    structure = Structure(word, flag("solve", "lower", lower), transpose=transpose)
+    x, info, reason = solve_as("solve", a, b, structure, outs_with_info("solve", out))
+    return checked("solve", (x, info), reason, wanted=out)
+
+
+def inverse_as(op: str, a: Any, s: Structure, out: Any) -> Any:
+    """The inverses of matrices of which something is said."""
+    dtypes = (None, np.int32)
+    composition = composition_of(f"inv_as_{s.word}", "(n,n)->(n,n),()", dtypes, _inverse, op, s, op=op)
+    results = composed(composition, {"a": a}, outs_with_info(op, out))
+    return checked(op, results, _reason(s), wanted=out)
+
+
+def _reason(s: Structure) -> Reason:
+    """What an info that is not 0 means."""
+    found = gufunc_of(s)
+    return SINGULAR if found is None else found[1]
+
+
+def _inverse(op: str, s: Structure, xp: Any, a: Any) -> tuple[Any, Any]:
+    return solve_as(op, a, identity(xp, a.shape[-1], a), s, (None, None))[:2]
+
+
+def whole_of_triangle(op: str, a: Any, lower: bool) -> Any:
+    """Symmetric or Hermitian matrices of which one triangle counts."""
+    function = both_triangles, "hermitian", lower
+    return composed(composition_of("whole_of_triangle", "(n,n)->(n,n)", (None,), *function, op=op), {"a": a})
+
+
 # --- compositions: of A and B, X and info ----------------------------------------------------------------
+
+
+def both_triangles(word: str, lower: bool, xp: Any, a: Any) -> Any:
+    """The matrix of which one triangle is read, and of the diagonal of a Hermitian one the real part."""
+    strict = xp.tril(a, k=-1) if lower else xp.triu(a, k=1)
+    inner = xp.tril(xp.triu(a))
+    if word != "symmetric" and is_complex(a):
+        return strict + xp.conj(strict).mT + xp.real(inner)
+    return strict + strict.mT + inner
 
 
 def _of_columns(solution: Callable[..., Any], *options: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._base.errors import is_supported, shown, wrong_dtype
-from .._base.options import integer
+from .._base.options import dtype_of_sums, integer
 from .._base.shapes import dtype_of
 from .._libraries import type_name
 from .._programs.compose import (
@@ -126,11 +126,7 @@ def _in_one_dtype(op: str, arrays: list[Any], out: Any, dtype: Any, casting: Any
     if dtype is None and not held and casting not in ("no", "equiv"):
         return in_one_dtype(op, arrays)
     others = [out.dtype] if held else []
-    target = np.result_type(*map(dtype_of, arrays), *others) if dtype is None else np.dtype(dtype)
-    if dtype is not None and (target.kind in "iu" or not is_supported(target, True)):
-        raise TypeError(
-            f"{op}: dtype is {target}; expected one that sums have: integers are added in float64"
-        )
+    target = np.result_type(*map(dtype_of, arrays), *others) if dtype is None else dtype_of_sums(op, dtype)
     for i, x in enumerate(arrays):
         if not np.can_cast(dtype_of(x), target, casting):
             raise TypeError(

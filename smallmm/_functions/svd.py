@@ -6,8 +6,11 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 
 from .._base.catalog import computed_by
 from .._base.errors import NOT_ORTHOGONAL
+from .._base.options import flag
 from .._calls.arrays import with_core_shape
 from .._calls.calls import run, several
+from .._calls.twins import twin_of, with_info
+from .structured import whole_of_triangle
 
 
 class SVDResult(NamedTuple):
@@ -39,7 +42,19 @@ _VALUES = "svdvals_tall", "svdvals_wide"
 
 
 @computed_by(*_VECTORS, *_VALUES)
-def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = True, out: Any = None) -> Any:
+def svd(
+    a: "ArrayLike",
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    *,
+    lower: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    lapack_driver: str = "gesdd",
+    driver: str | None = None,
+    out: Any = None,
+) -> Any:
     """Singular value decomposition of each matrix of a stack: A = U diag(S) Vh.
 
     Parameters
@@ -50,6 +65,13 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
         Whether U is m x m and Vh n x n. Otherwise they are m x k and k x n.
     compute_uv : bool
         False: return the singular values alone, as `svdvals` does.
+    hermitian : bool
+        Whether the matrices are symmetric or, if complex, Hermitian. Then only one triangle is read, and of
+        the diagonal only the real part.
+    lower : bool
+        Whether that is the lower triangle.
+    overwrite_a, check_finite, lapack_driver, driver : bool, bool, str, str
+        Accepted for compatibility with SciPy and PyTorch; without effect, as in `solve`.
     out : (array, array, array), optional
         Where U, S and Vh are written; each may be None. They may be, or overlap, the input. One array if
         `compute_uv` is False.
@@ -119,37 +141,51 @@ def svd(a: "ArrayLike", /, *, full_matrices: bool = True, compute_uv: bool = Tru
     >>> np.allclose((u * s) @ vh, [[3, 0], [4, 5]])
     True
     """
-    if not compute_uv:
+    if hermitian is not False and flag("svd", "hermitian", hermitian):
+        a = whole_of_triangle("svd", a, flag("svd", "lower", lower))
+    if not (compute_uv is True or flag("svd", "compute_uv", compute_uv)):
         a, gufunc = _values(a)
         return run("svd", gufunc, {"a": a}, (out,), None, NOT_ORTHOGONAL)
-    a, gufunc = _vectors(a, full_matrices)
+    a, gufunc = _vectors(a, full_matrices is True or flag("svd", "full_matrices", full_matrices))
     return run("svd", gufunc, {"a": a}, several("svd", out, SVDResult), SVDResult, NOT_ORTHOGONAL)
 
 
-@computed_by(*_VECTORS)
-def svd_ex(
-    a: "ArrayLike", /, *, full_matrices: bool = True, out: tuple[Any, Any, Any, Any] | None = None
-) -> SVDExResult:
+@twin_of(svd)
+def svd_ex(*args: Any, **options: Any) -> Any:
     """`svd` that never raises for matrices that did not converge: ``(U, S, Vh, info)``.
 
-    ``info``, int32, shape (...), is 0, or k > 0 where k elements beside the diagonal were not yet negligible
-    (or k pairs of rows not orthogonal, where Jacobi's method is used); the results of such a matrix are NaN.
+    Returns
+    -------
+    SVDExResult, or SVDvalsExResult if not `compute_uv`
+        ``U``, ``S``, ``Vh``: as of `svd`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or k > 0 where k elements beside the diagonal were not yet
+        negligible (or k pairs of rows not orthogonal, where Jacobi's method is used).
 
+    Examples
+    --------
     >>> smallmm.svd_ex(np.eye(2)).info
     np.int32(0)
     """
-    a, gufunc = _vectors(a, full_matrices)
-    return run("svd_ex", gufunc, {"a": a}, several("svd_ex", out, SVDExResult), SVDExResult)
+    return with_info(svd, SVDExResult, args, options, SVDvalsExResult)
 
 
 @computed_by(*_VALUES)
-def svdvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
+def svdvals(
+    a: "ArrayLike",
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    *,
+    driver: str | None = None,
+    out: Any = None,
+) -> Any:
     """Singular values of each matrix of a stack.
 
     Parameters
     ----------
     a : array_like, shape (..., m, n)
         A stack of matrices.
+    overwrite_a, check_finite, driver : bool, bool, str
+        Accepted for compatibility with SciPy and PyTorch; without effect, as in `solve`.
     out : array, shape (..., min(m, n)), optional
         Where the result is written. It may be, or overlap, the input.
 
@@ -181,18 +217,22 @@ def svdvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
     return run("svdvals", gufunc, {"a": a}, (out,), None, NOT_ORTHOGONAL)
 
 
-@computed_by(*_VALUES)
-def svdvals_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SVDvalsExResult:
+@twin_of(svdvals)
+def svdvals_ex(*args: Any, **options: Any) -> SVDvalsExResult:
     """`svdvals` that never raises for matrices that did not converge: ``(S, info)``.
 
-    ``info``, int32, shape (...), is that of `svd_ex`; the result for a matrix that did not converge is NaN.
+    Returns
+    -------
+    SVDvalsExResult
+        ``S``: as of `svdvals`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is that of `svd_ex`.
 
+    Examples
+    --------
     >>> smallmm.svdvals_ex(np.diag([1.0, np.nan]))
     SVDvalsExResult(S=array([nan, nan]), info=np.int32(0))
     """
-    outs = several("svdvals_ex", out, SVDvalsExResult)
-    a, gufunc = _values(a)
-    return run("svdvals_ex", gufunc, {"a": a}, outs, SVDvalsExResult)
+    return with_info(svdvals, SVDvalsExResult, args, options)
 
 
 def _vectors(a: Any, full_matrices: bool) -> tuple[Any, str]:

@@ -9,8 +9,15 @@ from .._base.catalog import computed_by
 from .._base.errors import SINGULAR, SINGULAR_TRIANGLE
 from .._base.options import flag, is_conjugated, is_transposed, one_triangle
 from .._calls.arrays import with_core_shape
-from .._calls.calls import checked, conjugated, run, run_from_the_right, several, transposed
-from .structured import GUFUNCS, PLAIN, Structure, checked_word, solve_as
+from .._calls.calls import (
+    conjugated,
+    run,
+    run_from_the_right,
+    several,
+    transposed,
+)
+from .._calls.twins import twin_of, with_info
+from .structured import GUFUNCS, Structure, checked_word, inverse_as, solve_otherwise
 
 _direct = _core.direct
 _direct_solve, _direct_inv = _direct["solve"], _direct["inv"]
@@ -18,14 +25,14 @@ _direct_det, _direct_slogdet = _direct["det"], _direct["slogdet"]
 
 
 class SolveExResult(NamedTuple):
-    """The solution, and info: 0, or the first pivot, counted from 1, that is zero or overflows."""
+    """The solution, and info: 0, or what is wrong with the matrix, in the words of the function."""
 
     x: Any
     info: Any
 
 
 class InvExResult(NamedTuple):
-    """The inverse, and info: 0, or the first pivot, counted from 1, that is zero or overflows."""
+    """The inverse, and info: 0, or what is wrong with the matrix, in the words of the function."""
 
     inverse: Any
     info: Any
@@ -42,15 +49,15 @@ class SlogdetResult(NamedTuple):
 def solve(
     a: "ArrayLike",
     b: "ArrayLike",
-    /,
-    *,
-    assume_a: str | None = "general",
     lower: bool = False,
-    left: bool = True,
-    out: Any = None,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = False,
+    assume_a: str | None = "general",
+    transposed: bool = False,
+    *,
+    left: bool = True,
+    out: Any = None,
 ) -> Any:
     """Solve A X = B for each matrix of a stack.
 
@@ -61,23 +68,25 @@ def solve(
     b : array_like, shape (..., n, k) or (n,)
         Right-hand sides; a vector only if it has one dimension, so a stack of vectors is ``b[..., None]``.
         The batch dimensions of `a` and `b` broadcast; a broadcast matrix is not copied.
+    lower : bool
+        Whether to read the lower triangle of symmetric, Hermitian and positive definite matrices, not the
+        upper one.
+    overwrite_a, overwrite_b, check_finite : bool
+        Accepted for compatibility with SciPy; without effect. Only `out` is written to, which may be `a` or
+        `b`. NaN and infinities are not searched for; they propagate.
     assume_a : str or None
         What each matrix is, in SciPy's words: "general" ("gen"), "symmetric" ("sym"), "hermitian" ("her"),
         "positive definite" ("pos"), "upper triangular", "lower triangular", "tridiagonal", "banded" or
         "diagonal". None: each matrix is looked at, as by "auto" of `linsolve`. Only the part that is named is
         read. Of complex matrices "symmetric" ones equal their transposes; "hermitian" and "positive definite"
         ones equal their conjugate transposes, and of their diagonals only the real part is read.
-    lower : bool
-        Whether to read the lower triangle of symmetric, Hermitian and positive definite matrices, not the
-        upper one.
+    transposed : bool
+        Whether to solve A^T X = B, without conjugation.
     left : bool
         False: solve X A = B, with `b` and the result of shape (..., k, n), or of shape (n,) for one row.
         Both are accessed by their strides, without a copy.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
-    overwrite_a, overwrite_b, check_finite : bool
-        Accepted for compatibility with SciPy; without effect. Only `out` is written to, which may be `a` or
-        `b`. NaN and infinities are not searched for; they propagate.
 
     Returns
     -------
@@ -128,40 +137,32 @@ def solve(
     >>> smallmm.solve([[2.0, 1.0], [1.0, 3.0]], [3.0, 4.0])
     array([1., 1.])
     """
-    if assume_a != "general" and checked_word("solve", assume_a) != "general":
-        if left is not True and not flag("solve", "left", left):
-            raise ValueError("solve: left is False; expected True with assume_a")
-        if assume_a in PLAIN and lower is False:
-            direct, gufunc, reason = PLAIN[assume_a]
-            results = direct(a, b, out)
-            if results is not NotImplemented:
-                if results[1] is None:
-                    return results[0]
-                return run("solve", gufunc, {"a": a, "b": b}, (out,), None, reason, results)
-        structure = Structure(checked_word("solve", assume_a), lower=flag("solve", "lower", lower))
-        x, info, reason = solve_as("solve", a, b, structure, (out, None))
-        return checked("solve", (x, info), reason)
-    if left is not True and not flag("solve", "left", left):
-        return run_from_the_right("solve", "solve", {"a": transposed(a), "b": b}, out, SINGULAR)
+    if assume_a != "general" or transposed is not False or left is not True:
+        return solve_otherwise(a, b, lower, assume_a, transposed, left, out)
     results = _direct_solve(a, b, out)
     if results is not NotImplemented and results[1] is None:
         return results[0]
     return run("solve", "solve", {"a": a, "b": b}, (out,), None, SINGULAR, results)
 
 
-@computed_by("solve")
-def solve_ex(a: "ArrayLike", b: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SolveExResult:
+@twin_of(solve)
+def solve_ex(*args: Any, **options: Any) -> SolveExResult:
     """`solve` that never raises for singular matrices: ``(x, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
-    overflows; x of such a matrix is NaN.
+    Returns
+    -------
+    SolveExResult
+        ``x``: as of `solve`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
+        overflows, or the leading minor of order k the first that is not positive.
 
+    Examples
+    --------
     >>> x, info = smallmm.solve_ex([np.eye(2), np.zeros((2, 2))], np.ones((2, 1)))
     >>> info
     array([0, 1], dtype=int32)
     """
-    outs = several("solve_ex", out, SolveExResult)
-    return run("solve_ex", "solve", {"a": a, "b": b}, outs, SolveExResult)
+    return with_info(solve, SolveExResult, args, options)
 
 
 @computed_by("solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper")
@@ -171,13 +172,13 @@ def solve_triangular(
     trans: Literal[0, 1, 2, "N", "T", "C"] = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = False,
     *,
     left: bool = True,
     upper: bool | None = None,
     unitriangular: bool = False,
     out: Any = None,
-    overwrite_b: bool = False,
-    check_finite: bool = False,
 ) -> Any:
     """Solve A X = B for triangular matrices.
 
@@ -193,14 +194,14 @@ def solve_triangular(
         Whether to read the lower triangle instead of the upper one.
     unit_diagonal : bool
         Whether to take the diagonal to be ones and not read it.
+    overwrite_b, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
     left : bool
         False: X A = B, X A^T = B or X A^H = B, as in `solve`.
     upper, unitriangular : bool, optional
         PyTorch's names for the opposite of `lower` and for `unit_diagonal`.
     out : array, optional
         Where the result is written. It may be, or overlap, an input.
-    overwrite_b, check_finite : bool
-        Accepted for compatibility with SciPy; without effect, as in `solve`.
 
     Returns
     -------
@@ -215,6 +216,7 @@ def solve_triangular(
 
     See Also
     --------
+    solve_triangular_ex : the same, with singular matrices reported in an array.
     solve : dtypes, orders above 32.
     lu_solve, cho_solve : solves with both factors.
 
@@ -248,18 +250,48 @@ def solve_triangular(
     return run_from_the_right("solve_triangular", gufunc, operands, out, SINGULAR_TRIANGLE)
 
 
+@twin_of(solve_triangular)
+def solve_triangular_ex(*args: Any, **options: Any) -> SolveExResult:
+    """`solve_triangular` that never raises for singular matrices: ``(x, info)``.
+
+    Returns
+    -------
+    SolveExResult
+        ``x``: as of `solve_triangular`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or k if element k of the diagonal, counted from 1, is the first
+        that is zero.
+
+    Examples
+    --------
+    >>> smallmm.solve_triangular_ex([[1.0, 0.0], [0.0, 0.0]], [2.0, 3.0]).info
+    np.int32(2)
+    """
+    return with_info(solve_triangular, SolveExResult, args, options)
+
+
 @computed_by("inv")
-def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
+def inv(
+    a: "ArrayLike",
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    *,
+    assume_a: str | None = "general",
+    lower: bool = False,
+    out: Any = None,
+) -> Any:
     """Invert each matrix of a stack.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
         A stack of square matrices.
-    out : array, shape (..., n, n), optional
-        Where the result is written. It may be, or overlap, the input.
     overwrite_a, check_finite : bool
         Accepted for compatibility with SciPy; without effect, as in `solve`.
+    assume_a, lower : str or None, bool
+        As of `solve`: what each matrix is, and which triangle of it is read. Of other than general ones
+        `solve` computes the inverse, with the identity for `b`.
+    out : array, shape (..., n, n), optional
+        Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
@@ -291,37 +323,45 @@ def inv(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
     array([[-2. ,  1. ],
            [ 1.5, -0.5]])
     """
+    if assume_a != "general" and (word := checked_word("inv", assume_a)) != "general":
+        return inverse_as("inv", a, Structure(word, flag("inv", "lower", lower)), out)
     results = _direct_inv(a, out)
     if results is not NotImplemented and results[1] is None:
         return results[0]
     return run("inv", "inv", {"a": a}, (out,), None, SINGULAR, results)
 
 
-@computed_by("inv")
-def inv_ex(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> InvExResult:
+@twin_of(inv)
+def inv_ex(*args: Any, **options: Any) -> InvExResult:
     """`inv` that never raises for singular matrices: ``(inverse, info)``.
 
-    ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
-    overflows; the inverse of such a matrix is NaN. It is n where the inverse overflows.
+    Returns
+    -------
+    InvExResult
+        ``inverse``: as of `inv`; NaN of matrices whose info is not 0.
+        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
+        overflows. It is n where the inverse overflows.
 
+    Examples
+    --------
     >>> smallmm.inv_ex(np.zeros((2, 2))).info
     np.int32(1)
     """
-    return run("inv_ex", "inv", {"a": a}, several("inv_ex", out, InvExResult), InvExResult)
+    return with_info(inv, InvExResult, args, options)
 
 
 @computed_by("det")
-def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_finite: bool = False) -> Any:
+def det(a: "ArrayLike", overwrite_a: bool = False, check_finite: bool = False, *, out: Any = None) -> Any:
     """Determinant of each matrix of a stack.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
         A stack of square matrices.
-    out : array, shape (...), optional
-        Where the result is written.
     overwrite_a, check_finite : bool
         Accepted for compatibility with SciPy; without effect, as in `solve`.
+    out : array, shape (...), optional
+        Where the result is written.
 
     Returns
     -------
@@ -353,7 +393,7 @@ def det(a: "ArrayLike", /, *, out: Any = None, overwrite_a: bool = False, check_
 
 
 @computed_by("slogdet")
-def slogdet(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
+def slogdet(a: "ArrayLike", *, out: tuple[Any, Any] | None = None) -> SlogdetResult:
     """Sign and logarithm of the magnitude of each determinant.
 
     Parameters

@@ -12,19 +12,21 @@ from numpy.typing import ArrayLike
 from .._base.catalog import composed_of_others
 from .._base.errors import SINGULAR, shown
 from .._base.options import integer, pair
-from .._calls.calls import run
+from .._calls.calls import checked, outs_with_info, run
+from .._calls.twins import twin_of, with_info
 from .._programs.compose import Met, array_of, in_one_dtype, namespace_of, permuted, written
 from .._programs.fuse import fuse
 from .._programs.fused import Fused
 from .contract import contract_with_path
 from .subscripts import is_list
+from .systems import InvExResult, SolveExResult
 
 _tensordots = Met()  # by axes and shapes: the subscripts
 
 
 @composed_of_others
 def tensorsolve(
-    a: ArrayLike, b: ArrayLike, /, axes: "Sequence[int] | None" = None, *, out: Any = None
+    a: "ArrayLike", b: "ArrayLike", axes: "Sequence[int] | None" = None, *, out: Any = None
 ) -> Any:
     """Solve ``tensordot(a, x, axes=x.ndim) = b`` for x, as `numpy.linalg.tensorsolve`.
 
@@ -54,6 +56,7 @@ def tensorsolve(
     --------
     solve : dtypes, accuracy, orders above 32.
     tensorinv : the inverse.
+    tensorsolve_ex : the same, with a singular tensor reported in a number.
 
     Notes
     -----
@@ -74,12 +77,30 @@ def tensorsolve(
     if prod(values.shape) != n:
         raise ValueError(f"{op}: b has shape {tuple(values.shape)}; expected {n} elements")
     operands = {"a": matrix, "b": _reshaped(values, (n,))}
-    x = run(op, "solve", operands, (None,), None, SINGULAR)
-    return written(op, _reshaped(x, tuple(tensor.shape[values.ndim :])), out)
+    x, info = run(op, "solve", operands, (None, None))
+    return _written(op, _reshaped(x, tuple(tensor.shape[values.ndim :])), info, out)
+
+
+@twin_of(tensorsolve)
+def tensorsolve_ex(*args: Any, **options: Any) -> SolveExResult:
+    """`tensorsolve` that never raises for a singular tensor: ``(x, info)``.
+
+    Returns
+    -------
+    SolveExResult
+        ``x``: as of `tensorsolve`; NaN if info is not 0.
+        ``info``, int32, shape (...), of one tensor (), is that of `solve_ex`.
+
+    Examples
+    --------
+    >>> smallmm.tensorsolve_ex(np.zeros((2, 3, 3, 2)), np.ones((2, 3))).info
+    np.int32(1)
+    """
+    return with_info(tensorsolve, SolveExResult, args, options)
 
 
 @composed_of_others
-def tensorinv(a: ArrayLike, /, ind: int = 2, *, out: Any = None) -> Any:
+def tensorinv(a: "ArrayLike", ind: int = 2, *, out: Any = None) -> Any:
     """The inverse of a tensor for `tensordot`, as `numpy.linalg.tensorinv`.
 
     Parameters
@@ -106,6 +127,7 @@ def tensorinv(a: ArrayLike, /, ind: int = 2, *, out: Any = None) -> Any:
     See Also
     --------
     inv : dtypes, accuracy, orders above 32.
+    tensorinv_ex : the same, with a singular tensor reported in a number.
     tensorsolve : solutions, in less time and with smaller errors.
 
     Notes
@@ -121,8 +143,32 @@ def tensorinv(a: ArrayLike, /, ind: int = 2, *, out: Any = None) -> Any:
     tensor, ind = array_of(op, "a", a), integer(op, "ind", ind)
     if ind < 1:
         raise ValueError(f"{op}: ind is {ind}; expected at least 1")
-    inverse = run(op, "inv", {"a": _matrix(op, tensor, ind, "ind")}, (None,), None, SINGULAR)
-    return written(op, _reshaped(inverse, (*tensor.shape[ind:], *tensor.shape[:ind])), out)
+    inverse, info = run(op, "inv", {"a": _matrix(op, tensor, ind, "ind")}, (None, None))
+    return _written(op, _reshaped(inverse, (*tensor.shape[ind:], *tensor.shape[:ind])), info, out)
+
+
+@twin_of(tensorinv)
+def tensorinv_ex(*args: Any, **options: Any) -> InvExResult:
+    """`tensorinv` that never raises for a singular tensor: ``(inverse, info)``.
+
+    Returns
+    -------
+    InvExResult
+        ``inverse``: as of `tensorinv`; NaN if info is not 0.
+        ``info``, int32, shape (...), of one tensor (), is that of `inv_ex`.
+
+    Examples
+    --------
+    >>> smallmm.tensorinv_ex(np.zeros((2, 3, 3, 2))).info
+    np.int32(1)
+    """
+    return with_info(tensorinv, InvExResult, args, options)
+
+
+def _written(op: str, x: Any, info: Any, out: Any) -> Any:
+    """The tensor that a matrix stands for, with info where that is wanted."""
+    outs = outs_with_info(op, out)
+    return checked(op, (written(op, x, outs[0]), written(op, info, outs[1])), SINGULAR, wanted=out)
 
 
 def _matrix(op: str, a: Any, rows: int, why: str) -> Any:
@@ -150,7 +196,7 @@ def _moved_last(op: str, axes: "Sequence[int]", ndim: int) -> tuple[int, ...]:
 
 
 @composed_of_others
-def tensordot(x1: ArrayLike, x2: ArrayLike, /, axes: Any = 2, *, out: Any = None) -> Any:
+def tensordot(x1: "ArrayLike", x2: "ArrayLike", /, axes: Any = 2, *, out: Any = None) -> Any:
     """Sums of products over some axes, as in the Python array API standard and `numpy.tensordot`.
 
     Parameters
@@ -242,7 +288,7 @@ def _summed_axes(op: str, axes: Any, dims: Sequence[int]) -> list[tuple[int, int
 
 
 @composed_of_others
-def kron_apply(factors: "Sequence[ArrayLike]", x: ArrayLike, /, *, out: Any = None) -> Any:
+def kron_apply(factors: "Sequence[ArrayLike]", x: "ArrayLike", *, out: Any = None) -> Any:
     """The Kronecker product of matrices times a vector, without that product.
 
     Parameters
@@ -312,7 +358,7 @@ def _along(factors: Sequence[Any], x: Any) -> Any:
 
 
 @composed_of_others
-def sum_factorized(b1: ArrayLike, d: ArrayLike, u: ArrayLike, /, *, out: Any = None) -> Any:
+def sum_factorized(b1: "ArrayLike", d: "ArrayLike", u: "ArrayLike", *, out: Any = None) -> Any:
     """``B^T D B u`` with ``B = B1 (x) B1 (x) B1``: how finite elements of high order are applied.
 
     Parameters

@@ -416,6 +416,8 @@ class Function:
         self.op = name.partition(",")[0]
 
     def __call__(self, a, b=None, **keywords):
+        if self.first and self.op.endswith("_ex") and keywords.get("out") is not None:
+            keywords["out"] = keywords["out"], None  # that of info
         results = self.by(getattr(smallmm, self.op), a, b, **keywords)
         return results[0] if self.first else results
 
@@ -436,6 +438,7 @@ FUNCTIONS = table(
     Function("lu_solve, transposed", lambda a, b: (smallmm.lu_factor(a), b), 1),
     Function("solve", a_and_b),
     Function("solve_ex", a_and_b),
+    Function("solve, transposed a", a_and_b, transposed=True),
     Function("inv", only_a),
     Function("inv_ex", only_a),
     Function("det", only_a),
@@ -446,7 +449,9 @@ FUNCTIONS = table(
     Function("cholesky_ex", only_a),
     Function("cho_solve", lambda a, b: ((a, True), b)),
     Function("cho_solve, upper", lambda a, b: ((a, False), b)),
+    Function("cho_factor_ex", only_a, first=True),
     Function("solve_triangular", a_and_b),
+    Function("solve_triangular_ex", a_and_b),
     Function("solve_triangular, lower", a_and_b, lower=True),
     Function("solve_triangular, unit", a_and_b, 1, unit_diagonal=True),
     Function("qr", only_a),
@@ -463,6 +468,7 @@ FUNCTIONS = table(
     Function("eigh", only_a),
     Function("eigh_ex", only_a),
     Function("eigh, upper", only_a, UPLO="U"),
+    Function("eigh, values", only_a, eigvals_only=True),
     Function("eigvalsh", only_a),
     Function("eigvalsh_ex", only_a),
     Function("eigvalsh, upper", only_a, UPLO="U"),
@@ -476,9 +482,15 @@ FUNCTIONS = table(
     Function("ldl_factor_ex", only_a),
     Function("ldl_factor, symmetric", only_a, hermitian=False),
     Function("ldl_solve", lambda a, b: (*smallmm.ldl_factor(a)[:2], b)),
-    Function("solve_tridiagonal", lambda a, b: (*diagonals(a), b)),
-    Function("solve_banded", lambda a, b: ((1, 1), three_diagonals(a), b)),
-    Function("solveh_banded", lambda a, b: (three_diagonals(a)[..., :2, :], b)),
+    *(
+        Function(f"{op}{suffix}", arguments)
+        for suffix in ("", "_ex")
+        for op, arguments in {
+            "solve_tridiagonal": lambda a, b: (*diagonals(a), b),
+            "solve_banded": lambda a, b: ((1, 1), three_diagonals(a), b),
+            "solveh_banded": lambda a, b: (three_diagonals(a)[..., :2, :], b),
+        }.items()
+    ),
     Function("svdvals_ex", only_a),
     Function("lu_rcond", lu_factors, 1),
     Function("backward_error", lambda a, b: (a, b, b)),
@@ -545,7 +557,9 @@ COMPOSITIONS = table(
 )
 WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
 # NumPy makes the first operands of the others of a
-OF_MATRICES = [x for x in FUNCTIONS if x not in ("solve_tridiagonal", "solve_banded", "solveh_banded")]
+OF_MATRICES = [
+    x for x in FUNCTIONS if not x.startswith(("solve_tridiagonal", "solve_banded", "solveh_banded"))
+]
 
 
 def rows_of(op):
