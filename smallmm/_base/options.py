@@ -68,8 +68,11 @@ def one_of(op: str, name: str, x: Any, words: tuple[Any, ...]) -> Any:
 
 
 def dtype_of_sums(op: str, dtype: Any) -> np.dtype:
-    """The option `dtype` of functions that add."""
-    target = np.dtype(dtype)
+    """The option `dtype` of functions that add, of NumPy or of the array's library."""
+    try:
+        target = np.dtype(dtype)
+    except TypeError:  # PyTorch's, whose names are NumPy's
+        target = np.dtype(str(dtype).rpartition(".")[2])
     if target.kind in "iu" or not is_supported(target, True):
         raise TypeError(
             f"{op}: dtype is {target}; expected one that sums have: integers are added in float64"

@@ -134,7 +134,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     function = public(name)
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
-    found = found_in(name, operands[0]) if kwargs.get("assume_a", "general") in (None, "auto") else ()
+    looks = kwargs.get("assume_a", "general") in (None, "auto")
+    found = found_in(name, operands[0] if operands else kwargs["a"]) if looks else ()
     if found:
         kwargs |= {"assume_a": max(found, key=itemgetter(1))[0], "lower": True}
     plan = _core.explain(_unchecked, function, *operands, out=out, **kwargs)

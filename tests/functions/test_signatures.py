@@ -358,6 +358,13 @@ def test_one_triangle_is_read(rng, case):
     assert f"| {first}" in row
 
 
+def test_explain_takes_names():
+    a, b = np.eye(3), np.ones((3, 1))
+    assert smallmm.explain("solve", a=a, b=b) == smallmm.explain("solve", a, b)
+    assert smallmm.explain("linsolve", a=a, b=b, assume_a="auto").found == (("diagonal", 1),)
+    assert smallmm.explain("solve_ex", a, b).kernel == smallmm.explain("solve", a, b).kernel
+
+
 def test_contradictions_are_refused():
     for name in ("eigh", "eigvalsh"):
         with pytest.raises(ValueError, match=f"{name}: lower is True and UPLO 'U'"):
@@ -479,6 +486,61 @@ def test_trace_in_a_dtype():
         smallmm.trace(a, offset=2, dtype=complex), np.linalg.trace(a, offset=2, dtype=complex)
     )
     assert smallmm.einsum("ij,jk->ik", np.eye(2), np.eye(2), optimize="greedy").shape == (2, 2)
+
+
+def test_dtypes_of_other_libraries(torch):
+    a = torch.ones((3, 2, 2), dtype=torch.float32)
+    assert smallmm.trace(a, dtype=torch.float64).dtype == torch.float64
+    assert smallmm.einsum("bii->b", a, dtype=torch.float64).dtype == torch.float64
+    with pytest.raises(TypeError, match="trace: dtype is int64"):
+        smallmm.trace(a, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: smallmm.inv(a, assume_a="pos"),
+        lambda a: smallmm.inv(a, assume_a="tridiagonal"),
+        lambda a: smallmm.svd(a, hermitian=True).S,
+        lambda a: smallmm.eigh(a, subset_by_index=(1, 2)).eigenvectors,
+        lambda a: smallmm.pinv(a, return_rank=True)[0],
+        lambda a: smallmm.trace(a, dtype=np.float64),
+        lambda a: smallmm.matrix_power_ex(a, 3).x,
+        lambda a: smallmm.solve(a, a[:, :, :1], transposed=True),
+        lambda a: smallmm.cho_factor_ex(a).c,
+        lambda a: smallmm.logm_ex(a, assume_a="sym", lower=False).x,
+    ],
+)
+def test_derivatives_of_options(torch, rng, call):
+    a = rng.standard_normal((2, 3, 3))
+    a = torch.tensor(a @ a.mT + np.eye(3), requires_grad=True)
+    assert torch.autograd.gradcheck(lambda a: call((a + a.mT) / 2), a)
+
+
+def test_options_within_fused_functions(rng):
+    a = rng.standard_normal((5, 3, 3))
+    a = a @ a.mT + np.eye(3)
+    for function in (
+        lambda a: smallmm.solve(a=a, b=a + 1),
+        lambda a: np.linalg.inv(a=a),
+        lambda a: np.linalg.eigh(a, "U")[0],
+        lambda a: np.linalg.svd(a, False)[1],
+        lambda a: smallmm.solve_ex(a, a + 1, check_errors=True).x,
+        lambda a: smallmm.inv(a, assume_a="pos"),
+        lambda a: smallmm.svd(a, hermitian=True).S,
+        lambda a: smallmm.trace(a, dtype=np.float64),
+    ):
+        np.testing.assert_allclose(smallmm.fuse(function, "(n,n)")(a), function(a), rtol=1e-12)
+
+
+def test_groups_and_lazy_arrays_take_options(rng):
+    a = [x @ x.T + np.eye(len(x)) for x in (rng.standard_normal((n, n)) for n in (2, 3, 3))]
+    group = smallmm.Group(a)
+    assert smallmm.inv_ex(group, check_errors=True).info.tolist() == [0, 0, 0]
+    for x, y in zip(smallmm.cholesky(a=group, upper=True), a, strict=True):
+        assert_same_bits(x, smallmm.cholesky(y, upper=True))
+    for x, y in zip(smallmm.solve(group, group, assume_a="pos"), a, strict=True):
+        assert_same_bits(x, smallmm.solve(y, y, assume_a="pos"))
 
 
 def test_factors_in_one_tuple():
