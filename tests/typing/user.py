@@ -27,6 +27,13 @@ smallmm.matmul(a, a, dtype=np.float32, casting="same_kind")
 smallmm.batched_matmul(a, a, x, alpha=2, beta=[0.5, 1.0]) if x.shape == a.shape else None
 smallmm.qr(a, mode="economic")
 
+# Arguments by position and by name, as NumPy, SciPy and PyTorch have them
+smallmm.solve(a=a, b=b, assume_a="pos", lower=True, overwrite_a=True)
+smallmm.svd(a, False, hermitian=True)
+assert_type(smallmm.inv_ex(a=a, assume_a="sym", check_errors=True), smallmm.InvExResult)
+x = smallmm.lu_rcond(factors, smallmm.matrix_norm(a, 1))
+x, rank = smallmm.pinv(a, return_rank=True)
+
 # Exceptions with what they carry, options, contexts
 try:
     smallmm.cholesky(-a, upper=True)
