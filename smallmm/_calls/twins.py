@@ -89,9 +89,8 @@ def twin_of(plain: Callable[..., Any]) -> Callable[[_F], _F]:
         out = signature.parameters["out"].replace(annotation="tuple[Any, ...] | None")
         check_errors = out.replace(name="check_errors", annotation=bool, default=False)
         given = [x for x in signature.parameters.values() if x.name != "out"]
-        result = inspect.signature(twin).return_annotation
         twin.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[*given, check_errors, out], return_annotation=result
+            parameters=[*given, check_errors, out], return_annotation=twin.__annotations__["return"]
         )
         if twin.__doc__:
             words = inspect.cleandoc(twin.__doc__).partition("Returns\n")
