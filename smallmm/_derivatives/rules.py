@@ -422,6 +422,11 @@ RULES |= {
     "svd_wide": svd,
     "svdvals_tall": svdvals,
     "svdvals_wide": svdvals,
-    "pinv": pinv,
+    **{  # of each its own operator of PyTorch
+        f"pinv{triangle}{rtol}{rank}": pinv
+        for triangle in ("", "_lower", "_upper")
+        for rtol in ("", "_rtol")
+        for rank in ("", "_rank")
+    },
     "expm": _expm,
 }

@@ -324,8 +324,11 @@ def pinv(
     with_rank = flag("pinv", "return_rank", return_rank)
     signature = f"{given}{',()' * (len(operands) - 1)}->{taken}{',()' * with_rank},()"
     dtypes = (None, *(np.int64,) * with_rank, np.int32)
-    function = (pinv_of_symmetric, flag("pinv", "lower", lower)) if hermitian else (pinv_of,)
-    composition = composition_of("pinv", signature, dtypes, *function, with_rank, is_checked=True)
+    lower = flag("pinv", "lower", lower)
+    function = (pinv_of_symmetric, lower) if hermitian else (pinv_of,)
+    triangle = ("_lower" if lower else "_upper") if hermitian else ""
+    name = f"pinv{triangle}{'_rtol' * (len(operands) - 1)}{'_rank' * with_rank}"
+    composition = composition_of(name, signature, dtypes, *function, with_rank, op="pinv", is_checked=True)
     reason = NOT_CONVERGED if hermitian else NOT_ORTHOGONAL
     results = composed(composition, operands, (out, *(None,) * with_rank))
     return checked("pinv", results, reason, _with_rank if with_rank else None)

@@ -517,6 +517,27 @@ def test_derivatives_of_options(torch, rng, call):
     assert torch.autograd.gradcheck(lambda a: call((a + a.mT) / 2), a)
 
 
+def test_each_form_of_pinv_has_its_derivative(torch, rng):
+    """Whatever forms there were before."""
+    a = torch.tensor(rng.standard_normal((3, 4, 4)), requires_grad=True)
+    forms = (
+        {"hermitian": True},
+        {"hermitian": True, "lower": False},
+        {"rtol": 1e-10},
+        {"return_rank": True},
+        {"hermitian": True, "rtol": 1e-10, "return_rank": True},
+        {},
+    )
+    for options in forms:
+        x = smallmm.pinv(a, **options)
+        x = x[0] if "return_rank" in options else x
+        expected = smallmm.pinv(a.detach().numpy(), **{**options, "return_rank": False})
+        np.testing.assert_allclose(x.detach().numpy(), expected)
+        assert torch.autograd.grad(x.sum(), a)[0].shape == a.shape
+        traced = torch.vmap(lambda a, options=options: smallmm.pinv(a, **options))(a.detach())
+        np.testing.assert_allclose(traced[0] if "return_rank" in options else traced, expected)
+
+
 def test_options_within_fused_functions(rng):
     a = rng.standard_normal((5, 3, 3))
     a = a @ a.mT + np.eye(3)

@@ -52,7 +52,6 @@ CASES = {
     ),
     "kron_apply": lambda f, x: f([x["a0"][:2, :2], x["a0"][2:, 2:]], x["v"]),
     "lstsq": lambda f, x: f(x["tall"], x["tall"][..., :2]),
-    "lstsq_ex": lambda f, x: f(x["tall"], x["tall"][..., :2]),
     "mahalanobis": lambda f, x: f(x["v"], 0 * x["v"], x["s"]),
     "matmul": lambda f, x: f(x["a"], x["b"]),
     "matvec": lambda f, x: f(x["a"], x["v"]),
@@ -77,9 +76,9 @@ del ALL["conv2d"]  # refuses them
 
 def case_of(name):
     """How a public function is called with stacks: as in CASES, or as in its first row of cases.py, or with
-    one stack of definite matrices."""
-    row = next(rows_of(name), Function(name, only_a))
-    return CASES.get(name, lambda f, x: row.by(f, x["s"], x["b"]))
+    one stack of definite matrices. A twin is called as its function."""
+    rows = (*rows_of(name), *rows_of(name.removesuffix("_ex")), Function(name, only_a))
+    return CASES.get(name.removesuffix("_ex"), lambda f, x: rows[0].by(f, x["s"], x["b"]))
 
 
 def lazy_stacks(keep=None):
