@@ -40,7 +40,7 @@ BY_FUNCTION = {
     "solve_mixed_pos_complex",
     "eig",
     "eigvals",
-    "pinv",
+    *(name for name in RULES_OF_ALL if name.startswith("pinv")),
     "expm",
 }
 
