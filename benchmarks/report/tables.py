@@ -28,6 +28,7 @@ PAGES = (
     "docs/patch.md",
 )
 SECTIONS: dict[str, Callable[[Results], str]] = {
+    "six-lines": headline.six_lines,
     "headline": headline.section,
     "matmul-details": host.matmul_details,
     "device": device.section,
