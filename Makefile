@@ -48,6 +48,14 @@ notebook: $(VENV)/smallmm $(VENV)/extra-notebook  ## execute the notebooks
 docs: $(VENV)/smallmm $(VENV)/extra-docs  ## the pages of docs/ as HTML, in build/docs; fails on any warning
 	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
 
+# Unlike what `make test` builds it runs on any processor: the kernels of all instruction sets are in it.
+wheel: $(VENV)/header $(VENV)/extra-build $(VENV)/extra-wheel  ## a wheel for this Python and any processor, in dist; says its size
+	rm -rf build/wheel
+	CPATH="$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES)" SMALLMM_ISAS=all \
+	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheel .
+	$(BIN)/python tools/check_wheel.py build/wheel/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl 2> build/wheel/repair.log
+
 lib:  ## the C core as build/libsmallmm.a, for programs that include csrc/smallmm.h
 	$(MAKE) -C tests/core build/native/libsmallmm.a
 	mkdir -p build && cp tests/core/build/native/libsmallmm.a build
@@ -97,5 +105,5 @@ $(VENV)/extra-%: $(VENV)/created pyproject.toml
 	$(BIN)/pip install --quiet --no-compile --requirement $@.txt
 	touch $@
 
-.PHONY: help demo test test-cuda ctest lint clang bench notebook docs lib sanitize sanitize-cuda clean
+.PHONY: help demo test test-cuda ctest lint clang bench notebook docs wheel lib sanitize sanitize-cuda clean
 .DELETE_ON_ERROR:
