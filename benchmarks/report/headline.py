@@ -74,7 +74,7 @@ def section(results: Results) -> str:
     ]
     words = "how many times faster matmul and solve are, against the order n"
     return (
-        f"{picture(words, 'headline.svg', docs=False)}\n\n"
+        f"{picture(words, 'headline.svg')}\n\n"
         f"How many times faster float64 `matmul` and `solve` of order n are. Below 1 smallmm is slower. Blue "
         "line: than NumPy. Grey line: than the best other library, which the colour of each dot names. Left: "
         f"{core}, operands in cache. Right: {gpu}, operands of 1 GiB; PyTorch and CuPy call cuBLAS there. "

@@ -164,6 +164,34 @@ def test_prose_is_at_most_100_columns(page):
     assert not [line for line in text.splitlines() if len(line) > 100 and not line.startswith("|")]
 
 
+def anchors(page):
+    """Of the headings of a page, as code hosts and Sphinx write them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+TEXTS = sorted({*PAGES, *ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md")})
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links(page):
+    """What a page links to is there, as files of the repository."""
+    links = re.findall(r"\]\(([^)\s]+)\)", FENCED.sub("", page.read_text(encoding="utf-8")))
+    for link in links:
+        path, _, anchor = link.partition("#")
+        if not path.startswith("http"):
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), link
+            assert target.is_relative_to(ROOT), link
+            assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("name", ["performance", "cuda", "limits"])
+def test_pages_for_users_are_short(name):
+    """What was measured stands in docs/records/."""
+    assert len((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8").split()) <= 1500
+
+
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
 
