@@ -1,8 +1,9 @@
 """Writes the table of functions in docs/functions.md: what autodoc makes of docs/api.md is not seen on a code
-host. Sections and their order are those of docs/api.md, everything else is asked of the functions.
+host. Sections and their order are those of docs/api.md, everything else is asked of the functions. Writes
+also that of the C core's operations, in docs/from-c.md.
 
-    python tools/functions.py            rewrite the table
-    python tools/functions.py --check    exit 1 if it is not up to date
+    python tools/functions.py            rewrite the tables
+    python tools/functions.py --check    exit 1 if one is not up to date
 
 It needs NumPy and SciPy, whose names of functions it looks up."""
 
@@ -21,12 +22,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))
 
 import smallmm  # noqa: E402
+from smallmm import _core  # noqa: E402
 from smallmm._base.catalog import COMPOSITIONS, FUNCTIONS  # noqa: E402
 from smallmm._libraries.recording import RULES  # noqa: E402
 
-PAGE = ROOT / "docs" / "functions.md"
 API = ROOT / "docs" / "api.md"
-BEGIN, END = "<!-- begin: functions -->", "<!-- end: functions -->"
 
 # What torch.linalg has; PyTorch itself need not be installed.
 TORCH = {
@@ -137,7 +137,8 @@ def lines(columns: tuple[str, ...], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *rows)]
 
 
-def rendered() -> str:
+def functions() -> str:
+    """A table for each section of docs/api.md."""
     found: list[str] = []
     groups = taking_groups()
     for heading, module, names in sections():
@@ -162,15 +163,45 @@ def resolved(module: str) -> Any:
     return getattr(smallmm, module.partition(".")[2]) if "." in module else smallmm
 
 
+def operand(name: str, optional: bool, element: str, rows: str, cols: str) -> str:
+    size = "" if rows == cols == "1" else f" {rows} x {cols}" if cols != "1" else f" {rows}"
+    return f"`{name}`{'*' * optional}{size}{'' if element == 'number' else f' ({element})'}"
+
+
+def operations() -> str:
+    """A row for each operation of the C core."""
+    rows = []
+    for name, operands in _core.operations.items():
+        sides: dict[str, list[str]] = {"in": [], "out": []}
+        for operand_name, direction, *more in operands:
+            sides[direction].append(operand(operand_name, *more))
+        rows.append([f"`SMM_OP_{name}`", ", ".join(sides["in"]) + " → " + ", ".join(sides["out"])])
+    return "\n".join(lines(("operation", "operands"), rows))
+
+
+# Page -> the name of its section, and what writes it
+TABLES = {"functions.md": ("functions", functions), "from-c.md": ("operands", operations)}
+
+
+def rendered(page: str) -> str:
+    """A page of docs/ as it should be."""
+    name, table = TABLES[page]
+    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+    before, _, rest = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(begin)
+    return f"{before}{begin}\n{table()}\n{end}{rest.partition(end)[2]}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if it is not up to date")
-    old = PAGE.read_text(encoding="utf-8")
-    before, _, rest = old.partition(BEGIN)
-    new = f"{before}{BEGIN}\n{rendered()}\n{END}{rest.partition(END)[2]}"
-    if parser.parse_args().check and new != old:
-        sys.exit("docs/functions.md is not up to date: run python tools/functions.py")
-    PAGE.write_text(new, encoding="utf-8")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; exit 1 if one is not up to date"
+    )
+    check = parser.parse_args().check
+    for name in TABLES:
+        page, new = ROOT / "docs" / name, rendered(name)
+        if check and new != page.read_text(encoding="utf-8"):
+            sys.exit(f"docs/{name} is not up to date: run python tools/functions.py")
+        page.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":
