@@ -140,12 +140,13 @@ def test_languages():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebook_has_outputs(path):
-    """Those of one run from the first cell to the last, without errors and paths of a machine, and small."""
+    """Those of one run from the first cell to the last, without errors and paths of a machine, and small. The
+    first says on which machine."""
     text = path.read_text(encoding="utf-8")
     cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell["outputs"]]
-    assert outputs
+    assert re.match(r".+, \w+, \d+ threads; python [\d.]+, numpy [\d.]+, smallmm ", outputs[0]["text"][0])
     assert not [
         output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"
     ]
