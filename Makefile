@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/cuda/*/*.cuh tests/*.c tests/core/*.[ch] \
+C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/cuda/*/*.cuh tests/*.c tests/core/*.[ch] tests/users/*.c \
 	tests/cuda/*.c $(addprefix tests/cuda/emulated/, *.h *.cuh *.cpp) benchmarks/*/*.c))
 # The demo makes do with the kernels of the best instruction set, unless all that this processor has are built.
 BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(wildcard $(VENV)/smallmm),,-best)
@@ -43,14 +43,28 @@ bench: $(VENV)/smallmm $(VENV)/extra-bench  ## measure everything on this machin
 	$(BIN)/python -m benchmarks.report.tables
 
 notebook: $(VENV)/smallmm $(VENV)/extra-notebook  ## execute the notebooks
-	$(BIN)/jupyter execute notebooks/*.ipynb
+	$(BIN)/jupyter execute $(filter-out %_torch.ipynb, $(wildcard notebooks/*.ipynb))
+
+notebook-torch: $(VENV)/smallmm $(VENV)/extra-notebook  ## execute that on PyTorch, which it needs in .venv
+	$(BIN)/jupyter execute notebooks/*_torch.ipynb
 
 docs: $(VENV)/smallmm $(VENV)/extra-docs  ## the pages of docs/ as HTML, in build/docs; fails on any warning
 	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
 
-lib:  ## the C core as build/libsmallmm.a, for programs that include csrc/smallmm.h
-	$(MAKE) -C tests/core build/native/libsmallmm.a
-	mkdir -p build && cp tests/core/build/native/libsmallmm.a build
+# Unlike what `make test` builds it runs on any processor: the kernels of all instruction sets are in it.
+wheel: $(VENV)/header $(VENV)/extra-build $(VENV)/extra-wheel  ## a wheel for this Python and any processor, in dist; says its size
+	rm -rf build/wheel
+	CPATH="$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES)" SMALLMM_ISAS=all \
+	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheel .
+	$(BIN)/python tools/check_wheel.py build/wheel/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl 2> build/wheel/repair.log
+
+lib:  ## the C core as build/libsmallmm.a and .so, for programs that include csrc/smallmm.h
+	$(MAKE) -C tests/core build/native/libsmallmm.a build/native/libsmallmm.so
+	mkdir -p build && cp tests/core/build/native/libsmallmm.a tests/core/build/native/libsmallmm.so build
+
+install:  ## the C core's header and libraries, for pkg-config and CMake; PREFIX=/usr/local, DESTDIR
+	$(MAKE) -C tests/core install
 
 test-cuda: $(VENV)/smallmm $(VENV)/extra-test  ## the tests of the CUDA side; needs a GPU and PyTorch in .venv
 	SMALLMM_TEST_CUDA=1 $(BIN)/python -m pytest tests/cuda
@@ -97,5 +111,5 @@ $(VENV)/extra-%: $(VENV)/created pyproject.toml
 	$(BIN)/pip install --quiet --no-compile --requirement $@.txt
 	touch $@
 
-.PHONY: help demo test test-cuda ctest lint clang bench notebook docs lib sanitize sanitize-cuda clean
+.PHONY: help demo test test-cuda ctest lint clang bench notebook notebook-torch docs wheel lib install sanitize sanitize-cuda clean
 .DELETE_ON_ERROR:

@@ -30,6 +30,8 @@ import numpy
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
+if sys.maxsize < 2**32:
+    sys.exit("smallmm needs a 64-bit Python: its kernels are for x86-64 and 64-bit ARM")
 VERSION = re.search(r'SMM_VERSION "(.+)"', Path("csrc/smallmm.h").read_text())[1]
 
 
@@ -112,7 +114,7 @@ class parallel_build_ext(build_ext):
 
         # setuptools takes a library that is newer than its sources for built, whatever it was built with.
         self.compiler.compiler_so = without_pythons(self.compiler.compiler_so)
-        flags = " ".join([*self.compiler.compiler_so, *compile_args, *link_args])
+        flags = " ".join([*self.compiler.compiler_so, *compile_args, *reference_args, *link_args])
         built_with = Path(self.build_temp, "flags")
         self.force = self.force or not built_with.exists() or built_with.read_text() != flags
         self.compiler.compile = compile

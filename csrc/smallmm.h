@@ -18,6 +18,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef SMM_SHARED /* while libsmallmm.so is compiled, which has no other names than these */
+#pragma GCC visibility push(default)
+#endif
 
 #define SMM_VERSION "0.1.0"
 
@@ -35,14 +38,17 @@ enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };
 
 typedef enum smm_status {
     SMM_OK = 0,
-    SMM_ERR_ARGUMENT, /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
-    SMM_ERR_ORDER,    /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER, SMM_RECTANGULAR */
-    SMM_ERR_DTYPE,    /* the operation is not for numbers of this element type */
-    SMM_ERR_ISA,      /* SMALLMM_ISA names an instruction set that is unknown or not available here */
-    SMM_ERR_KERNEL,   /* SMALLMM_KERNEL names a kernel that this build does not have */
-    SMM_ERR_THREADS,  /* SMALLMM_NUM_THREADS is not an integer of at least 1 */
-    SMM_ERR_MEMORY,   /* no memory for the buffers of a thread; outputs are undefined */
-    SMM_ERR_STOPPED,  /* by the function given to smm_set_interrupt; outputs are undefined */
+    SMM_ERR_ARGUMENT,  /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
+    SMM_ERR_ORDER,     /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER, SMM_RECTANGULAR */
+    SMM_ERR_DTYPE,     /* the operation is not for numbers of this element type */
+    SMM_ERR_ISA,       /* SMALLMM_ISA names an instruction set that is unknown or not available here */
+    SMM_ERR_KERNEL,    /* SMALLMM_KERNEL names a kernel that this build does not have */
+    SMM_ERR_THREADS,   /* SMALLMM_NUM_THREADS is not an integer of at least 1 */
+    SMM_ERR_MEMORY,    /* no memory for the buffers of a thread; outputs are undefined */
+    SMM_ERR_STOPPED,   /* by the function given to smm_set_interrupt; outputs are undefined */
+    SMM_ERR_OPERATION, /* op is none of ops.def, or dtype none of dtypes.def */
+    SMM_ERR_EMPTY,     /* of smm_check alone: the batch or an operand has no elements */
+    SMM_ERR_OVERLAP,   /* of smm_check alone: an output overlaps another operand */
 } smm_status;
 
 /* Element types: SMM_F32, SMM_F64, SMM_C64, SMM_C128, SMM_F16, SMM_BF16, the rows of dtypes.def. Operands of the last
@@ -82,6 +88,14 @@ typedef struct smm_operand {
     void *data;
     intptr_t batch, row, col;
 } smm_operand;
+
+/* A dense stack: rows x cols elements of so many bytes, row after row, matrix after matrix. For a stack whose columns
+ * follow each other, exchange row and col; for one matrix that serves all, set batch to 0. */
+static inline smm_operand smm_stack(void *data, size_t bytes, intptr_t rows, intptr_t cols) {
+    const intptr_t col = (intptr_t)bytes;
+    const smm_operand stack = {data, rows * cols * col, cols * col, col};
+    return stack;
+}
 
 enum { SMM_MOST_OPERANDS = 10 };
 
@@ -183,6 +197,12 @@ smm_status smm_run_many(const smm_call *calls, size_t count, smm_status *each);
 
 /* Describe how a call would run. SMM_ERR_ORDER: by no kernel; the rest is described. */
 smm_status smm_explain(const smm_call *call, smm_plan_info *plan);
+
+/* What smm_run says before it computes anything, or what it does not look for because that takes time, or because it
+ * may be meant: SMM_ERR_EMPTY, nothing to compute, as where m was forgotten; SMM_ERR_OVERLAP, an output that shares
+ * bytes with another operand. Of stacks that lie in each other the matrices are compared if their batch strides are
+ * equal and the call has no outer dimensions; else such stacks count as overlapping. */
+smm_status smm_check(const smm_call *call);
 
 /* The plan of the first of many calls that is not refused; threads, nodes, work and traffic are those of all. */
 smm_status smm_explain_many(const smm_call *calls, size_t count, smm_plan_info *plan);
@@ -299,6 +319,9 @@ smm_status smm_select_kernel(const char *name);
 /* A sentence for a status. */
 const char *smm_status_text(smm_status status);
 
+#ifdef SMM_SHARED
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

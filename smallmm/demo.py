@@ -58,6 +58,13 @@ def covariance(x: np.ndarray) -> np.ndarray:
     return smallmm.batched_matmul(mean.mT, mean, out=products, alpha=-1, beta=1 / count)
 
 
+def machine() -> str:
+    """What times depend on, for the first line of a notebook."""
+    config = smallmm.show_config("dicts")
+    versions = (f"{name} {config[name]}" for name in ("python", "numpy", "smallmm"))
+    return f"{config['cpu']}, {config['isa']}, {config['threads']} threads; {', '.join(versions)}"
+
+
 def times(contenders: dict[str, Callable[[], Any]], rounds: int = 9) -> dict[str, float]:
     """Median seconds of each contender, run in turn."""
     return {name: t.median / 1e9 for name, t in measure(contenders, budget_s=0, least=rounds).items()}

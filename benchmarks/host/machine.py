@@ -17,18 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
+from smallmm._tools.config import cpu
+
 HERE = Path(__file__).resolve().parent
-
-
-def _first(pattern: str, text: str, default: str = "unknown") -> str:
-    found = re.search(pattern, text, re.MULTILINE)
-    return found.group(1).strip() if found else default
 
 
 def cpu_flags() -> frozenset[str]:
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.exists() else ""
-    return frozenset(_first(r"^(?:flags|Features)\s*:(.*)$", text, "").split())
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return frozenset(found[1].split() if found else ())
 
 
 def cpus() -> int:
@@ -44,10 +42,6 @@ def compiler() -> str | None:
 
 @cache
 def machine() -> dict[str, object]:
-    info = Path("/proc/cpuinfo")
-    text = info.read_text() if info.exists() else ""
-    model = _first(r"^model name\s*:(.*)$", text, platform.processor() or platform.machine())
-    family, number = _first(r"^cpu family\s*:(.*)$", text, ""), _first(r"^model\s*:(.*)$", text, "")
     caches = {}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind, size = ((index / f).read_text().strip() for f in ("level", "type", "size"))
@@ -57,8 +51,9 @@ def machine() -> dict[str, object]:
     version = (
         subprocess.run([cc, "--version"], capture_output=True, text=True, check=True).stdout if cc else "none"
     )
-    name = " ".join(filter(None, [model, family and f"family {family}", number and f"model {number}"]))
-    slug = re.sub(r"[^a-z0-9]+", "-", f"{model} {family} {number} {os.cpu_count()}cpu".lower()).strip("-")
+    name = cpu()
+    short = re.sub(r" (?:family|model) (?=\d)", " ", name)
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{short} {os.cpu_count()}cpu".lower()).strip("-")
     return {
         "slug": slug,
         "cpu": name,

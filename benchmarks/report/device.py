@@ -261,7 +261,7 @@ def complex_numbers(rows: list[Row]) -> str:
     return f"Complex matrices, likewise.\n\n{few_orders(rows)}"
 
 
-# --- docs/cuda.md ---------------------------------------------------------------------------------
+# --- docs/records/gpu.md --------------------------------------------------------------------------
 
 # --- large products, convolutions, diagonals ------------------------------------------------------
 

@@ -17,9 +17,9 @@ def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
-def picture(words: str, path: str, *, docs: bool = True) -> str:
-    """A figure of benchmarks/results/, for README or for a page of docs/."""
-    return f"![{words}]({'../' if docs else ''}benchmarks/results/{path})"
+def picture(words: str, path: str) -> str:
+    """A figure of benchmarks/results/."""
+    return f"![{words}](benchmarks/results/{path})"
 
 
 def number(ns: float) -> str:

@@ -21,13 +21,16 @@ from .results import Results
 PAGES = (
     "README.md",
     "docs/performance.md",
+    "docs/records/products.md",
+    "docs/records/factorizations.md",
+    "docs/records/gpu.md",
+    "docs/records/targets.md",
     "docs/accuracy.md",
     "docs/promises.md",
-    "docs/cuda.md",
-    "docs/limits.md",
     "docs/patch.md",
 )
 SECTIONS: dict[str, Callable[[Results], str]] = {
+    "six-lines": headline.six_lines,
     "headline": headline.section,
     "matmul-details": host.matmul_details,
     "device": device.section,
@@ -41,15 +44,16 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
 }
 
 
-def rendered(page: str, results: Results) -> str:
-    """A page with every section it marks replaced."""
+def rendered(page: str, results: Results, folder: str = "") -> str:
+    """A page with every section it marks replaced. folder: that of the repository, as the page sees it."""
     for name in re.findall(r"<!-- begin: (\S+) -->", page):
         begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
         if name not in SECTIONS or page.count(begin) != 1 or page.count(end) != 1:
             raise SystemExit(f"section {name}: unknown (know {', '.join(SECTIONS)}), or not marked once")
         before, _, rest = page.partition(begin)
         after = rest.partition(end)[2]
-        page = f"{before}{begin}\n{SECTIONS[name](results)}\n{end}{after}"
+        section = SECTIONS[name](results).replace("](benchmarks/", f"]({folder}benchmarks/")
+        page = f"{before}{begin}\n{section}\n{end}{after}"
     return page
 
 
@@ -63,7 +67,7 @@ def main() -> None:
     for name in PAGES:
         path = records.ROOT / name
         old = path.read_text(encoding="utf-8")
-        new = rendered(old, results)
+        new = rendered(old, results, "../" * name.count("/"))
         if options.check and new != old:
             sys.exit(f"{name} is not what the rows say: run python -m benchmarks.report.tables")
         path.write_text(new, encoding="utf-8")

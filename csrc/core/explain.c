@@ -63,6 +63,9 @@ const char *smm_status_text(smm_status status) {
     case SMM_ERR_THREADS: return "SMALLMM_NUM_THREADS is not an integer of at least 1";
     case SMM_ERR_MEMORY: return "no memory for the buffers of a thread";
     case SMM_ERR_STOPPED: return "the call was interrupted";
+    case SMM_ERR_OPERATION: return "op is no operation of defs/ops.def, or dtype no type of defs/dtypes.def";
+    case SMM_ERR_EMPTY: return "there is nothing to compute: batch, or one of m, n, k that the operation has, is 0";
+    case SMM_ERR_OVERLAP: return "an output overlaps another operand";
     }
     return "unknown status";
 }

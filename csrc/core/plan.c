@@ -472,7 +472,8 @@ static void print_plan(const smm_plan *plan) {
 }
 
 smm_status smm_plan_call(const smm_call *call, smm_plan *plan) {
-    if (!call || call->op >= SMM_OPS || call->dtype >= SMM_DTYPE_COUNT) return SMM_ERR_ARGUMENT;
+    if (!call) return SMM_ERR_ARGUMENT;
+    if (call->op >= SMM_OPS || call->dtype >= SMM_DTYPE_COUNT) return SMM_ERR_OPERATION;
     if (!smm_takes(call->op, call->dtype)) return SMM_ERR_DTYPE;
     memset(plan, 0, offsetof(smm_plan, call));
     memcpy(&plan->call, call, smm_bytes_of_call(call->op));

@@ -79,7 +79,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
         "python": sys.version.partition(" ")[0],
         "compiler": _core.compiler,
         "system": f"{os.uname().sysname} {os.uname().release}",
-        "cpu": _cpu(),
+        "cpu": cpu(),
         "isa": _core.isa(),
         "isas available": list(_core.isas_available()),
         "threads": _core.get_num_threads(),
@@ -110,14 +110,15 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
     return None
 
 
-def _cpu() -> str:
-    """The CPU's name, else the machine's architecture."""
+def cpu() -> str:
+    """The CPU's name with family and model, as names are short on virtual machines; else the architecture."""
     from pathlib import Path  # here: it takes as long to import as the rest of smallmm does
 
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.exists() else ""
-    found = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
-    return found[1] if found else os.uname().machine
+    fields = {"model name": "", "cpu family": "family ", "model": "model "}
+    found = [(re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE), word) for name, word in fields.items()]
+    return " ".join(word + x[1].strip() for x, word in found if x) or os.uname().machine
 
 
 def _numa_nodes() -> list[str]:

@@ -6,6 +6,8 @@ import inspect
 import pickle
 import re
 import sys
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +116,47 @@ def test_api_page_has_every_public_name():
         for name in module.__all__
     ]
     assert sorted(listed) == sorted(public)
+
+
+class TestTableOfFunctions:
+    """docs/functions.md and the table of docs/from-c.md."""
+
+    @pytest.fixture
+    def tool(self):
+        pytest.importorskip("scipy")
+        return import_module("functions")  # of tools/
+
+    def test_it_is_up_to_date(self, tool):
+        for name in tool.TABLES:
+            page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+            assert tool.rendered(name) == page, "run python tools/functions.py"
+        page = (ROOT / "docs" / "functions.md").read_text(encoding="utf-8")
+        public = {x for x in smallmm.__all__ if inspect.isfunction(getattr(smallmm, x))}
+        listed = set(re.findall(r"^\| \[`(\w+)`\]", page, re.MULTILINE))
+        assert listed >= {x for x in public if not x.endswith("_ex")} | {"whiten"}
+
+    def test_other_names(self, tool):
+        scipy = import_module("scipy")
+        self.resolve(np, [names[0] for names in tool.ELSEWHERE.values()])
+        self.resolve(scipy, [names[1] for names in tool.ELSEWHERE.values()])
+        assert tool.other_names("solve") == ("linalg.solve",) * 3
+        assert tool.other_names("matvec")[:2] == ("matvec", None)
+
+    def test_names_of_torch(self, tool, torch):
+        self.resolve(torch, [names[2] for names in tool.ELSEWHERE.values()])
+        self.resolve(torch.linalg, tool.TORCH)
+
+    def resolve(self, library, names):
+        for name in filter(None, names):
+            assert attrgetter(name)(library), name
+
+    def test_what_has_no_derivative(self, tool, torch):
+        a = (2 * torch.eye(2, dtype=torch.float64) + 1).requires_grad_()
+        for name in COMPOSITIONS.keys() - tool.NOT_DIFFERENTIATED:
+            assert tool.derivative(name) == "yes"
+        assert not smallmm.matrix_rank(a).requires_grad
+        with pytest.raises(TypeError, match="requires a gradient, which smallmm does not compute"):
+            smallmm.rcond(a)
 
 
 def test_warmup_takes_every_operation():

@@ -2,12 +2,15 @@
 
 import doctest
 import importlib.metadata
+import os
+import pathlib
 
 import numpy as np
 import pytest
 
 import smallmm
 import smallmm._core as core
+from smallmm._tools import config
 
 
 class TestShowConfig:
@@ -16,6 +19,15 @@ class TestShowConfig:
         assert config["smallmm"] == smallmm.__version__
         assert config["isa"] in config["isas available"]
         assert config["threads"] == smallmm.get_num_threads()
+
+    def test_cpu(self, monkeypatch):
+        """As names of virtual machines are short, family and model stand behind them."""
+        words = "processor\t: 0\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n"
+        monkeypatch.setattr(pathlib.Path, "exists", lambda _: True)
+        monkeypatch.setattr(pathlib.Path, "read_text", lambda _: words)
+        assert config.cpu() == "AMD EPYC family 26 model 2"
+        monkeypatch.setattr(pathlib.Path, "read_text", lambda _: "processor\t: 0\n")
+        assert config.cpu() == os.uname().machine
 
     def test_prints(self, capsys):
         assert smallmm.show_config() is None

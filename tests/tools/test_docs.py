@@ -30,6 +30,7 @@ CODE = [block for block in BLOCKS if block.language in ("python", "pycon")]
 ELSEWHERE = {
     "python -m smallmm tune inv --n 4-8 --dtype f32 f64": "needs a GPU; test_cli.py has another in its place",
     ".ci/run": "runs this",
+    "make install 'PREFIX=$HOME/.local'": "make ctest installs elsewhere",
     "gcc -O2 -Icsrc program.c build/libsmallmm.a -lm -lpthread -ldl -o program": "make ctest does",
 }
 
@@ -139,12 +140,13 @@ def test_languages():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebook_has_outputs(path):
-    """Those of one run from the first cell to the last, without errors and paths of a machine, and small."""
+    """Those of one run from the first cell to the last, without errors and paths of a machine, and small. The
+    first says on which machine."""
     text = path.read_text(encoding="utf-8")
     cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell["outputs"]]
-    assert outputs
+    assert re.match(r".+, \w+, \d+ threads; python [\d.]+, numpy [\d.]+, smallmm ", outputs[0]["text"][0])
     assert not [
         output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"
     ]
@@ -162,6 +164,34 @@ def test_prose_is_at_most_100_columns(page):
     """Tables and what benchmarks/report writes may be wider."""
     text = FENCED.sub("", GENERATED.sub("", page.read_text(encoding="utf-8")))
     assert not [line for line in text.splitlines() if len(line) > 100 and not line.startswith("|")]
+
+
+def anchors(page):
+    """Of the headings of a page, as code hosts and Sphinx write them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+TEXTS = sorted({*PAGES, *ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md")})
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links(page):
+    """What a page links to is there, as files of the repository."""
+    links = re.findall(r"\]\(([^)\s]+)\)", FENCED.sub("", page.read_text(encoding="utf-8")))
+    for link in links:
+        path, _, anchor = link.partition("#")
+        if not path.startswith("http"):
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), link
+            assert target.is_relative_to(ROOT), link
+            assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("name", ["performance", "cuda", "limits"])
+def test_pages_for_users_are_short(name):
+    """What was measured stands in docs/records/."""
+    assert len((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8").split()) <= 1500
 
 
 def test_readme_is_short():
