@@ -12,6 +12,7 @@ from .._base.catalog import public
 from .._base.errors import is_supported, shown
 from .._base.shapes import dtype_of
 from .._libraries import library_of, on_device
+from .arrays import as_numpy, without_labels
 from .calls import conjugated
 from .group_calls import call_of_groups
 from .group_classes import Classes, OnHost, common
@@ -68,7 +69,10 @@ class Group:
 
             infos, self._library = _same_device("Group", named)
         else:
-            infos = named = {name: np.asarray(x) for name, x in named.items()}
+            infos = named = {
+                name: x if type(x) is np.ndarray else as_numpy("Group", name, without_labels(x))
+                for name, x in named.items()
+            }
         keys: dict[Any, list[int]] = {}
         for i, (name, x) in enumerate(infos.items()):
             places = keys.setdefault((x.shape, x.dtype, self._library.layout(named[name])), [])

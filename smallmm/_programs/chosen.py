@@ -19,7 +19,9 @@ class Chosen:
         functools.update_wrapper(self, choose)
         self.choose = choose
         self.among = among
-        self._defaults = {name: x.default for name, x in inspect.signature(choose).parameters.items()}
+        signature = inspect.signature(choose)
+        self.__signature__ = signature.replace(return_annotation=Any)
+        self._defaults = {name: x.default for name, x in signature.parameters.items()}
         for fused in among:
             fused.speak_as(choose.__name__)
         self._in_graph = object_in_graph(self)
@@ -29,7 +31,10 @@ class Chosen:
         return name
 
     def __repr__(self) -> str:
-        return f"<function {self.__dict__['__name__']} of fused functions>"
+        return f"<fused function {self.__dict__['__name__']}{self.__signature__}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:

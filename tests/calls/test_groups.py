@@ -80,6 +80,10 @@ class TestOperators:
         with pytest.raises(error, match=message):
             call(smallmm.Group(members(rng)))
 
+    def test_tensors_that_want_a_gradient(self, torch):
+        with pytest.raises(TypeError, match=r"Group: arrays\[0\] is a torch.Tensor that requires a gradient"):
+            smallmm.Group([torch.ones(2, requires_grad=True)])
+
     def test_members_of_one_shape_are_an_array(self, rng):
         a = rng.standard_normal((4, 3, 2))
         np.testing.assert_array_equal(np.asarray(smallmm.Group(list(a))), a)

@@ -1,5 +1,7 @@
 """Covariances, whitening and ridge regression of stacks: NumPy's and scikit-learn's results for each set."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -207,6 +209,9 @@ class TestRidge:
         found = smallmm.ridge(a, b, 0.7, intercept=True, weights=weights[0])
         np.testing.assert_allclose(found.x, model.coef_.T, atol=1e-12)
         np.testing.assert_allclose(found.intercept, model.intercept_, atol=1e-12)
+
+    def test_is_shown_as_it_is_called(self):
+        assert str(inspect.signature(smallmm.corr)).endswith("rowvar: bool = False, out: Any = None) -> Any")
 
     def test_names_and_out(self, rng):
         a, b = rng.standard_normal((SETS, M, N)), rng.standard_normal((SETS, M, 2))
