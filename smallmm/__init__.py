@@ -85,7 +85,18 @@ from ._functions.spectra import (
     eigvalsh,
     eigvalsh_ex,
 )
-from ._functions.svd import SVDExResult, SVDResult, SVDvalsExResult, svd, svd_ex, svdvals, svdvals_ex
+from ._functions.svd import (
+    PolarResult,
+    SVDExResult,
+    SVDResult,
+    SVDvalsExResult,
+    orthogonalize,
+    polar,
+    svd,
+    svd_ex,
+    svdvals,
+    svdvals_ex,
+)
 from ._functions.systems import (
     InvExResult,
     SlogdetResult,
@@ -112,8 +123,6 @@ if TYPE_CHECKING:
         gaussian_logpdf,
         kalman_step,
         mahalanobis,
-        ridge,
-        whiten,
     )
     from ._functions.contract import contract, einsum
     from ._functions.convolution import conv2d
@@ -139,6 +148,11 @@ if TYPE_CHECKING:
         unpatch_torch,
     )
     from ._programs.fuse import fuse
+    from ._statistics.moments import corr, cov
+    from ._statistics.regression import RidgeResult, ridge
+    from ._statistics.whitener import Whitener
+    from ._statistics.whitening import WhiteningResult, whiten, whitening
+    from ._statistics.windows import sliding
     from ._tools.bench import bench
     from ._tools.tune import TuneResult, tune
 
@@ -151,8 +165,6 @@ _LATER = {
         "gaussian_logpdf",
         "kalman_step",
         "mahalanobis",
-        "ridge",
-        "whiten",
     ),
     "_functions.contract": ("contract", "einsum"),
     "_functions.convolution": ("conv2d",),
@@ -182,6 +194,11 @@ _LATER = {
         "tensorsolve",
         "tensorsolve_ex",
     ),
+    "_statistics.moments": ("corr", "cov"),
+    "_statistics.regression": ("RidgeResult", "ridge"),
+    "_statistics.whitener": ("Whitener",),
+    "_statistics.whitening": ("WhiteningResult", "whiten", "whitening"),
+    "_statistics.windows": ("sliding",),
     "_tools.tune": ("TuneResult", "tune"),
     "numa": (),
     "testing": (),
@@ -219,15 +236,19 @@ __all__ = [
     "PatchExplanation",
     "PatchReport",
     "PatchedLoop",
+    "PolarResult",
     "QRRawResult",
     "QRResult",
     "RefineResult",
+    "RidgeResult",
     "SVDExResult",
     "SVDResult",
     "SVDvalsExResult",
     "SlogdetResult",
     "SolveExResult",
     "TuneResult",
+    "Whitener",
+    "WhiteningResult",
     "__version__",
     "backward_error",
     "batched_matmul",
@@ -241,6 +262,8 @@ __all__ = [
     "congruence",
     "contract",
     "conv2d",
+    "corr",
+    "cov",
     "cross",
     "cuda",
     "det",
@@ -288,12 +311,14 @@ __all__ = [
     "multi_dot",
     "norm",
     "numa",
+    "orthogonalize",
     "outer",
     "patch_numpy",
     "patch_report",
     "patch_torch",
     "patched",
     "pinv",
+    "polar",
     "powm",
     "powm_ex",
     "qr",
@@ -302,6 +327,7 @@ __all__ = [
     "ridge",
     "set_num_threads",
     "show_config",
+    "sliding",
     "slogdet",
     "solve",
     "solve_banded",
@@ -334,6 +360,7 @@ __all__ = [
     "vecmat",
     "vector_norm",
     "whiten",
+    "whitening",
 ]
 
 
@@ -349,7 +376,7 @@ for _name in set(__all__) & globals().keys():
 del _name
 
 # Functions that only SciPy has: those that are asked for most
-_OF_SCIPY = ("ldl", "lu", "null_space", "orth", "polar", "schur", "signm")
+_OF_SCIPY = ("ldl", "lu", "null_space", "orth", "schur", "signm")
 
 if not TYPE_CHECKING:  # for a type checker every name would exist
 

@@ -59,10 +59,17 @@ def with_core_shape(a: Any) -> tuple[Any, int, int]:
     else:
         a = without_labels(a)
         try:
-            shape = a.common_shape if is_group(a) else np.shape(a)
+            shape = a.shape_for_kernels if is_group(a) else np.shape(a)
         except ValueError:
             shape = ()
     return (a, *(shape[-2:] if len(shape) > 1 else (1, 1)))
+
+
+def core_dims(x: Any) -> int:
+    """1 for a vector, or a group of vectors; 2 for matrices, whose stack may have any dimensions."""
+    if is_group(x):
+        return min(x.least_dims, 2)
+    return min(x.ndim if hasattr(x, "ndim") else np.ndim(x), 2)
 
 
 def as_numpy(op: str, name: str, x: Any) -> np.ndarray:

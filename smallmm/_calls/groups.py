@@ -1,37 +1,21 @@
 """Groups: matrices of different sizes, which products, factorizations and solves take."""
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from numbers import Number
 from typing import Any
 
 import numpy as np
 
-from .. import _core
 from .._base.catalog import public
 from .._base.errors import is_supported, shown
-from .._base.shapes import Dimensions, core_dimensions, dtype_of, operand_dtypes
-from .._libraries import on_device
-from .calls import conjugated, run
-
-
-class _OnHost:
-    """Of NumPy what `Device` has of a library for stacks. The class serves, and is itself after pickling."""
-
-    concat = staticmethod(np.concatenate)
-
-    @staticmethod
-    def layout(x: np.ndarray) -> None:
-        return None
-
-    @staticmethod
-    def index(places: np.ndarray) -> np.ndarray:
-        return places
-
-    @staticmethod
-    def take(x: np.ndarray, index: np.ndarray) -> np.ndarray:
-        return x[index]
-
+from .._base.shapes import dtype_of
+from .._libraries import library_of, on_device
+from .arrays import as_numpy, without_labels
+from .calls import conjugated
+from .group_calls import call_of_groups
+from .group_classes import Classes, OnHost, common
 
 _TAKEN = {x.name for x in map(np.dtype, np.typecodes["All"]) if is_supported(x, with_complex=True)}
 
@@ -40,20 +24,6 @@ _TAKEN = {x.name for x in map(np.dtype, np.typecodes["All"]) if is_supported(x, 
 def _takes(dtype: np.dtype | str) -> bool:
     """Whether groups have such members."""
     return getattr(dtype, "name", dtype) in _TAKEN
-
-
-class _Classes:
-    """Which members lie in which stack: those of the first, in its order, then those of the next."""
-
-    def __init__(self, members: np.ndarray, counts: np.ndarray, library: Any) -> None:
-        self.members = members
-        self.counts = counts  # of each stack
-        self.firsts = np.cumsum(counts) - counts  # of each stack: the place of its first in `members`
-        self.number, self.position = np.empty((2, len(members)), np.intp)  # of the stack of each member,
-        self.number[members] = np.repeat(np.arange(len(counts)), counts)  # and of each member in its stack
-        self.position[members] = np.arange(len(members)) - np.repeat(self.firsts, counts)
-        # The place of each member in `members`; made now, for whoever waits for the stacks to find it, too
-        self.index = library.index(self.firsts[self.number] + self.position)
 
 
 class Group:
@@ -69,10 +39,13 @@ class Group:
     -----
     A call on groups is one job: threads share the matrices of all shapes. On a device it is one launch for
     each shape, in the order of the library's current stream. An argument that is no group serves all members.
-    The result is a group in the same order, or an array where each member gives a number. These
-    functions take groups: `matmul`, `matvec`, `vecmat`, `batched_matmul`, `solve`, `solve_triangular`, `inv`,
-    `det`, `slogdet`, `lu_factor`, `lu_solve`, `cholesky`, `cho_solve`, `eigh`, `eigvalsh`, `expm`, and their
-    ``_ex`` forms. ``group.mT`` are the transposes, ``group.conj()`` the complex conjugates.
+    The result is a group in the same order, or an array where each member gives a number. Groups are taken
+    by products, systems, factorizations, `lstsq`, determinants, spectra, `pinv`, `polar`, their ``_ex``
+    forms, and by every fused function, as `cov`, `whiten`, `ridge` and `kalman_step`.
+
+    ``group.mT`` are the transposes, ``group.conj()`` the complex conjugates. ``+ - * /`` and ``-group`` work
+    element by element, with another group, a number, or an array that serves all members. ``np.asarray``
+    makes a stack of a group whose members have one shape.
 
     Examples
     --------
@@ -84,17 +57,22 @@ class Group:
     """
 
     is_traced = False
+    __array_ufunc__ = None  # so that NumPy leaves operators of its arrays and of groups to groups
+    keys: Any = None
 
     def __init__(self, arrays: Iterable[Any]) -> None:
         named = {f"arrays[{i}]": x for i, x in enumerate(arrays)}
-        self._library: Any = _OnHost
+        self._library: Any = OnHost
         infos: dict[str, Any]  # what has the shape and the dtype of each
         if any(map(on_device, named.values())):
             from .._gpu.device import _same_device  # here: most groups need none of it
 
             infos, self._library = _same_device("Group", named)
         else:
-            infos = named = {name: np.asarray(x) for name, x in named.items()}
+            infos = named = {
+                name: x if type(x) is np.ndarray else as_numpy("Group", name, without_labels(x))
+                for name, x in named.items()
+            }
         keys: dict[Any, list[int]] = {}
         for i, (name, x) in enumerate(infos.items()):
             places = keys.setdefault((x.shape, x.dtype, self._library.layout(named[name])), [])
@@ -108,7 +86,83 @@ class Group:
         self._stacks = [self._library.concat([members[i][None] for i in places]) for places in keys.values()]
         order = np.array([i for places in keys.values() for i in places], np.intp)
         counts = np.array([len(x) for x in keys.values()], np.intp)
-        self._classes = _Classes(order, counts, self._library)
+        self._classes = Classes(order, counts, self._library)
+
+    @classmethod
+    def from_frame(cls, frame: Any, by: Any, columns: Any = None) -> "Group":
+        """The rows of a data frame that have one key, as a member for each key.
+
+        Parameters
+        ----------
+        frame : DataFrame of pandas or polars, or Table of pyarrow
+            Missing values become NaN. Rows with a missing key are left out.
+        by : column name, or list of them
+            The columns whose values are the keys. Of pandas also what else its ``groupby`` takes.
+        columns : column name, or list of them, optional
+            A list: members are matrices of these columns. A name: members are vectors. None: all columns
+            that are not in `by`.
+
+        Returns
+        -------
+        Group
+            In the order of the keys. Its ``keys``, and those of groups that are computed of it, are an Index
+            of pandas, or a frame of the other libraries with the columns `by`.
+
+        Raises
+        ------
+        TypeError
+            `frame` is something else; a column has no numbers.
+        KeyError, or the library's own error
+            There is no such column.
+
+        Notes
+        -----
+        Rows are sorted once, by the library, and copied once; no step takes time for each group.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"id": ["b", "a", "b"], "x": [1.0, 2.0, 3.0], "y": [0.0, 5.0, 1.0]})
+        >>> group = smallmm.Group.from_frame(frame, by="id", columns=["x", "y"])
+        >>> group.keys.tolist(), group[1].tolist()
+        (['a', 'b'], [[1.0, 0.0], [3.0, 1.0]])
+        """
+        library = library_of(frame)
+        keys, rows, counts = library.grouped(frame, by)
+        values = library.columns(frame, by, columns)[rows]
+        firsts = np.cumsum(counts) - counts
+        sizes, number = np.unique(counts, return_inverse=True)
+        order = np.argsort(number, kind="stable")
+        group: Group = object.__new__(cls)
+        group._library, group.keys = OnHost, keys
+        group._classes = Classes(order, np.bincount(number), OnHost)
+        group._stacks = [
+            values[firsts[number == i][:, None] + np.arange(size)] for i, size in enumerate(sizes.tolist())
+        ]
+        return group
+
+    def to_frame(self, columns: Any = None) -> Any:
+        """The members as a frame of the library of `keys`: a row for each row of a matrix, or for each
+        vector, with the member's key.
+
+        Parameters
+        ----------
+        columns : list of column names, optional
+            One for each element of a row.
+
+        Raises
+        ------
+        TypeError
+            The group has no keys, as one that was not made of a frame.
+        ValueError
+            Rows differ in length, or not as many names are given.
+        """
+        if self.keys is None:
+            raise TypeError("Group.to_frame: the group has no keys; expected one of Group.from_frame")
+        members = [x[None] if x.ndim == 1 else x for x in map(np.asarray, self)]
+        values = np.concatenate(members) if members else np.empty((0, len(columns or ())))
+        counts = np.array([len(x) for x in members], np.intp)
+        return library_of(self.keys).framed(self.keys, counts, values, columns)
 
     def __len__(self) -> int:
         return len(self._classes.members)
@@ -134,6 +188,13 @@ class Group:
         return shapes.pop() if len(shapes) == 1 else ()
 
     @property
+    def shape_for_kernels(self) -> tuple[int, ...]:
+        """That of a stack whose kernels take all members, or all that are not wide: for the others a call
+        takes those of wide ones."""
+        is_square = all(x.ndim < 3 or x.shape[-2] == x.shape[-1] for x in self._stacks)
+        return self.common_shape or ((1, 1, 1) if is_square else (1, 2, 1))
+
+    @property
     def mT(self) -> "Group":
         """The group of the transposes, without a copy."""
         if any(x.ndim < 3 for x in self._stacks):
@@ -144,26 +205,118 @@ class Group:
         """The group of the complex conjugates; of real members, themselves."""
         return self._with([conjugated(x) for x in self._stacks], self._classes)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if len(self) and not self.common_shape:
+            raise TypeError(
+                f"{self!r} is no array: its members differ in shape. This function takes one stack; call it "
+                "for each member"
+            )
+        return np.asarray(np.stack([*self]) if len(self) else np.empty(0), dtype)
+
     def __matmul__(self, other: Any) -> Any:
         return public("matmul")(self, other)
 
-    def _with(self, stacks: list[Any], classes: _Classes) -> "Group":
+    def __rmatmul__(self, other: Any) -> Any:
+        return public("matmul")(other, self)
+
+    def __add__(self, other: Any) -> "Group":
+        return self._elementwise("+", operator.add, other)
+
+    def __radd__(self, other: Any) -> "Group":
+        return self._elementwise("+", operator.add, other, reflected=True)
+
+    def __sub__(self, other: Any) -> "Group":
+        return self._elementwise("-", operator.sub, other)
+
+    def __rsub__(self, other: Any) -> "Group":
+        return self._elementwise("-", operator.sub, other, reflected=True)
+
+    def __mul__(self, other: Any) -> "Group":
+        return self._elementwise("*", operator.mul, other)
+
+    def __rmul__(self, other: Any) -> "Group":
+        return self._elementwise("*", operator.mul, other, reflected=True)
+
+    def __truediv__(self, other: Any) -> "Group":
+        return self._elementwise("/", operator.truediv, other)
+
+    def __rtruediv__(self, other: Any) -> "Group":
+        return self._elementwise("/", operator.truediv, other, reflected=True)
+
+    def __neg__(self) -> "Group":
+        return self.each(lambda x, ndim: -x)
+
+    def each(self, function: Callable[[Any, int], Any]) -> "Group":
+        """The group of what a function makes of each stack, given its members' dimensions."""
+        return self._with([function(x, x.ndim - 1) for x in self._stacks], self._classes)
+
+    def _elementwise(
+        self, symbol: str, function: Callable[[Any, Any], Any], other: Any, reflected: bool = False
+    ) -> Any:
+        """function(x, y) of members x and those of another group, or what serves all members; reflected: of
+        y and x."""
+
+        def of_members(x: Any, y: Any) -> Any:
+            return _of_members(symbol, function, *((y, x) if reflected else (x, y)))
+
+        if isinstance(other, Group):
+            if len(other) != len(self):
+                raise ValueError(f"Group {symbol} Group: of {len(self)} and {len(other)} members")
+            classes = self._classes_with([other])
+            pairs = zip(self._in(classes), other._in(classes), strict=True)
+            return self._with([of_members(x, y) for x, y in pairs], classes)
+        if not hasattr(other, "dtype") and not isinstance(other, Number):
+            return NotImplemented
+        ndim = np.ndim(other)
+        for x in self._stacks:
+            if ndim >= x.ndim:
+                raise ValueError(
+                    f"Group {symbol} {shown(other)}: expected a group, a number, or one array for all "
+                    f"members, of at most {x.ndim - 1} dimensions"
+                )
+        return self.each(lambda x, _: of_members(x, other[None] if ndim else other))
+
+    def _classes_with(self, groups: Iterable["Group"]) -> Classes:
+        """This group's classes, or those of all these groups together, where they differ."""
+        each = [self._classes, *(x._classes for x in groups)]
+        if all(x is each[0] or np.array_equal(x.number, each[0].number) for x in each):
+            return each[0]
+        return common([x.number for x in each], self._library)
+
+    def _with(self, stacks: list[Any], classes: Classes) -> "Group":
         group = object.__new__(Group)
         group._library, group._stacks, group._classes = self._library, stacks, classes
+        group.keys = self.keys
         return group
+
+    def _results(self, parts: list[Any], dims: int, classes: Classes) -> Any:
+        """A group of stacks, or an array of one number for each member, which has so many dimensions."""
+        if dims:
+            return self._with(parts, classes)
+        numbers = self._library.concat(parts) if parts else np.empty(0)
+        return self._library.take(numbers, classes.index)
+
+    @property
+    def least_dims(self) -> int:
+        """The fewest dimensions that a member has."""
+        return min((ndim - 1 for ndim, _ in self._kinds), default=2)
+
+    def take_call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
+        """What a call of smallmm on this and others becomes."""
+        return call_of_groups(self, op, gufunc, operands)
 
     @cached_property
     def _kinds(self) -> set[tuple[int, Any]]:
         """Dimensions and dtypes of stacks."""
         return {(x.ndim, x.dtype) for x in self._stacks}
 
-    def _in(self, classes: _Classes) -> list[Any]:
+    def _in(self, classes: Classes) -> list[Any]:
         """Stacks of other classes, of which each has members of one stack.
 
         A stack is copied once, its members in the order of classes; stacks of these are then views.
         """
         own = self._classes
-        if classes.number is own.number:
+        if classes is own or np.array_equal(classes.number, own.number):
             return self._stacks
         order = classes.members[np.argsort(own.number[classes.members], kind="stable")]
         ends = np.cumsum(own.counts).tolist()
@@ -181,104 +334,15 @@ class Group:
         where = zip(number.tolist(), begin.tolist(), (begin + classes.counts).tolist(), strict=True)
         return [copies[i][first:end] for i, first, end in where]
 
-    def take_call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
-        """A call of smallmm on this and others, for each combination of shapes: on the host one job of all
-        these calls, on a device a launch each."""
-        groups = {name: x for name, x in operands.items() if isinstance(x, Group)}
-        if not isinstance(gufunc, np.ufunc):
-            raise TypeError(f"{op}: {next(iter(groups))} is a Group, which this function does not take")
-        inputs, outputs = core_dimensions(gufunc)
-        _check(op, gufunc, operands, inputs, len(self))
-        each = [x._classes for x in groups.values()]
-        classes = self._classes
-        alike = all(x is classes or np.array_equal(x.number, classes.number) for x in each)
-        if not alike:
-            classes = _common([x.number for x in each], self._library)
-        count = len(classes.counts)
-        on_host = not any(
-            x._library is not _OnHost if isinstance(x, Group) else on_device(x) for x in operands.values()
-        )
-        stacks: list[Any] = []
-        for x in operands.values():
-            if isinstance(x, Group):
-                stacks.append(x._stacks if alike else x._in(classes))
-            else:
-                stacks.append(np.asarray(x) if on_host and x is not None and not isinstance(x, Number) else x)
-        tried: Any = NotImplemented
-        if on_host:
-            dtypes = {dtype for x in groups.values() for _, dtype in x._kinds}
-            if len(dtypes.union(x.dtype for x in stacks if isinstance(x, np.ndarray))) > 1:
-                stacks = _in_common_dtypes(gufunc, stacks, count)
-            tried = _core.many(gufunc, classes.counts, *stacks)
-        if tried is NotImplemented:
-            tried = tuple([None] * count for _ in range(gufunc.nout)), list(range(count))
-        results, left = tried
-        for number in left:
-            ordered = {
-                name: x[number] if type(x) is list else x for name, x in zip(operands, stacks, strict=True)
-            }
-            parts = run(op, gufunc.__name__, ordered, (None,) * gufunc.nout)
-            _put(results, number, parts if gufunc.nout > 1 else (parts,), classes)
-        answers: list[Any] = []
-        for dims, result in zip(outputs, results, strict=True):
-            parts = [result] if isinstance(result, np.ndarray) else result
-            if dims:
-                answers.append(self._with(parts, classes))
-            else:
-                numbers = self._library.concat(parts) if parts else np.empty(0)
-                answers.append(self._library.take(numbers, classes.index))
-        return tuple(answers) if gufunc.nout > 1 else answers[0]
 
-
-def _check(op: str, gufunc: Any, operands: dict[str, Any], inputs: Dimensions, members: int) -> None:
-    """Raise unless operands are groups of so many members, and arrays that serve all members."""
-    first = next(name for name, x in operands.items() if isinstance(x, Group))
-    for (name, x), dims in zip(operands.items(), inputs, strict=False):
-        if not isinstance(x, Group):
-            if x is not None and np.ndim(x) > len(dims):
-                one = ("number", "vector", "matrix")[len(dims)]
-                raise ValueError(
-                    f"{op}: {name} is {shown(x)}; expected a group, or one {one} for all members"
-                )
-            continue
-        if len(x) != members:
-            raise ValueError(f"{op}: {name} is a group of {len(x)}; expected {members}, as {first}")
-        may_lack = gufunc.__name__ == "matmul" or any(dim.endswith("?") for dim in dims)
-        if may_lack and any(ndim <= len(dims) for ndim, _ in x._kinds):
-            raise ValueError(
-                f"{op}: a group has vectors; expected matrices, a vector being one of one column"
-            )
-
-
-def _in_common_dtypes(gufunc: Any, operands: list[Any], count: int) -> list[Any]:
-    """Operands, each a list of that many stacks or an array for all. Where floats and complex numbers of
-    several dtypes meet, they are converted to those that NumPy would give the gufunc."""
-    columns = [x if type(x) is list else [x] * count for x in operands]
-    rows = [_in_common_dtype(gufunc, row) for row in zip(*columns, strict=True)]
-    return [list(column) for column in zip(*rows, strict=True)]
-
-
-def _in_common_dtype(gufunc: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not all(isinstance(x, np.ndarray) and x.dtype.kind in "fc" for x in arrays):
-        return arrays
-    dtypes = operand_dtypes(gufunc, {str(i): x for i, x in enumerate(arrays)})
-    return tuple(x.astype(dtypes[str(i)], copy=False) for i, x in enumerate(arrays))
-
-
-def _put(results: tuple[Any, ...], number: int, parts: tuple[Any, ...], classes: _Classes) -> None:
-    """Put the results of one stack among those of all. Numbers of all stacks are one array."""
-    for x, part in zip(results, parts, strict=True):
-        if isinstance(x, np.ndarray):
-            first = classes.firsts[number]
-            x[first : first + classes.counts[number]] = part
-        else:
-            x[number] = part
-
-
-def _common(numbers: list[np.ndarray], library: Any) -> _Classes:
-    """The members for which all of these numbers are the same, for each combination that occurs."""
-    combined = numbers[0]
-    for x in numbers[1:]:
-        combined = np.unique(combined * (x.max(initial=0) + 1) + x, return_inverse=True)[1]
-    order = np.argsort(combined, kind="stable")
-    return _Classes(order, np.bincount(combined[order]), library)
+def _of_members(symbol: str, function: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """function(x, y) of two stacks, whose members broadcast, or of a stack and a number."""
+    most = max(np.ndim(x), np.ndim(y))
+    spread = [
+        z[(slice(None), *(None,) * (most - np.ndim(z)))] if 0 < np.ndim(z) < most else z for z in (x, y)
+    ]
+    try:
+        return function(*spread)
+    except (TypeError, ValueError, RuntimeError) as error:
+        shapes = " and ".join(str(tuple(np.shape(z))[1:]) for z in (x, y))
+        raise type(error)(f"Group {symbol}: members of shapes {shapes}: {error}") from None

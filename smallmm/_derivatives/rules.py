@@ -30,7 +30,21 @@ from .._functions.systems import inv_ex, solve_ex, solve_triangular
 from .._libraries import library_of
 from .._libraries.recording import RULES, Arrays, Rule
 from . import ldl
-from .rules_of_spectra import eig, eigh, eigvals, eigvalsh, half, hermitian, pinv, scaled, svd, svdvals, times
+from .rules_of_spectra import (
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    half,
+    hermitian,
+    orthogonalize,
+    pinv,
+    polar,
+    scaled,
+    svd,
+    svdvals,
+    times,
+)
 
 # --- the rules; g: the gradient of a result, t: of an operand, h: an adjoint --------------------------------
 
@@ -428,5 +442,8 @@ RULES |= {
         for rtol in ("", "_rtol")
         for rank in ("", "_rank")
     },
+    "orthogonalize": orthogonalize,
+    "polar_left": polar(False),
+    "polar_right": polar(True),
     "expm": _expm,
 }

@@ -134,3 +134,39 @@ def pinv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     h, g_h = adjoint(xp, p), adjoint(xp, g)
     left, right = matmul(g_h, matmul(p, h)), matmul(matmul(h, p), g_h)
     return (-times(h, g, h) + left - times(a, p, left) + right - times(right, p, a),)
+
+
+def _of_nearest(xp: Any, w: Any, s: Any, vh: Any, g: Any) -> Any:
+    """Of the matrix with orthonormal columns nearest to W diag(s) V^H. Equal singular values may be."""
+    m, n, k = w.shape[-2], vh.shape[-1], s.shape[-1]
+    h, v = adjoint(xp, w), adjoint(xp, vh)
+    left, right = matmul(h, g), matmul(g, v)
+    gradient = times(w, _skew(xp, matmul(left, v)) / (s[..., None, :] + s[..., :, None]), vh)
+    if m > k:
+        gradient = gradient + matmul(scaled(right - matmul(w, matmul(h, right)), 1 / s), vh)
+    if n > k:
+        gradient = gradient + matmul(scaled(w, 1 / s), left - matmul(matmul(left, v), vh))
+    return gradient
+
+
+def orthogonalize(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+    w, s, vh, _ = svd_ex(operands[0], full_matrices=False)
+    return (_of_nearest(xp, w, s, vh, grads[0]),)
+
+
+def polar(right: bool) -> Rule:
+    """P is U^H A, or A U^H."""
+
+    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+        a, u = operands[0], results[0]
+        of_u, of_p = grads[:2]
+        along = 0
+        if of_p is not None:
+            of_p = hermitian(xp, of_p)
+            through = matmul(a, of_p) if right else matmul(of_p, a)
+            of_u = through if of_u is None else of_u + through
+            along = matmul(u, of_p) if right else matmul(of_p, u)
+        w, s, vh, _ = svd_ex(a, full_matrices=False)
+        return (_of_nearest(xp, w, s, vh, of_u) + along,)
+
+    return rule

@@ -8,7 +8,7 @@ import numpy as np
 from .._base.shapes import is_complex
 from .._programs.compose import in_one_dtype
 from .._programs.fuse import fuse
-from .cholesky import cho_solve, cholesky
+from .cholesky import cholesky
 from .systems import solve_triangular
 
 
@@ -121,97 +121,6 @@ def congruence(a: Any, x: Any) -> Any:
     array([[5.]])
     """
     return a @ x @ a.mT
-
-
-@fuse("(m,n),(m,k),()->(n,k)")
-def ridge(a: Any, b: Any, alpha: Any) -> Any:
-    """The X of the least ``|A X - B|^2 + alpha |X|^2`` of each system of a stack.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., m, n)
-        A stack of matrices.
-    b : array_like, shape (..., m, k)
-        Right-hand sides; a stack of vectors is ``b[..., None]``.
-    alpha : array_like, shape (...)
-        How much the size of X counts, at least 0: a number, or one for each system.
-    out : array, shape (..., n, k), optional
-        Where the result is written.
-
-    Returns
-    -------
-    array, shape (..., n, k)
-
-    Raises
-    ------
-    LinAlgError
-        ``A^T A + alpha I`` is not positive definite for some system.
-    ValueError, TypeError
-        As `solve`.
-
-    See Also
-    --------
-    lstsq : without alpha, by QR, which is more accurate.
-
-    Notes
-    -----
-    The normal equations ``(A^T A + alpha I) X = A^T B`` by Cholesky, which square the condition number of A.
-    2 m n^2 + 2 m n k + n^3 / 3 + 2 n^2 k operations.
-
-    Examples
-    --------
-    >>> a, b = np.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([[2.0], [5.0], [1.0]])
-    >>> smallmm.ridge(a, b, 1.0)
-    array([[1.],
-           [2.]])
-    """
-    a, b, alpha = in_one_dtype("ridge", (a, b, alpha))
-    adjoint = a.conj().mT
-    normal = adjoint @ a + alpha * np.eye(a.shape[-1], dtype=a.dtype)
-    return cho_solve((cholesky(normal), True), adjoint @ b)
-
-
-@fuse("(m,n)->(m,n)")
-def whiten(x: Any) -> Any:
-    """Samples with their mean removed and their covariance made the identity, for each set of a stack.
-
-    Parameters
-    ----------
-    x : array_like, shape (..., m, n)
-        Sets of m samples of n features.
-    out : array, shape (..., m, n), optional
-        Where the result is written.
-
-    Returns
-    -------
-    array, shape (..., m, n)
-
-    Raises
-    ------
-    LinAlgError
-        The covariance of some set is not positive definite: it has at most n samples, or features that
-        depend on each other.
-    ValueError, TypeError
-        As `solve`.
-
-    See Also
-    --------
-    mahalanobis : with a mean and a covariance that are given.
-
-    Notes
-    -----
-    ``C = L L^T`` is the covariance with divisor m - 1; a centred sample y becomes ``L^-1 y`` (Cholesky
-    whitening). 2 m n^2 + n^3 / 3 + m n^2 operations.
-
-    Examples
-    --------
-    >>> y = smallmm.whiten(np.array([[1.0, 0.0], [2.0, 5.0], [4.0, 1.0]]))
-    >>> np.allclose(np.cov(y.T), np.eye(2))
-    True
-    """
-    y = x - x.mean(axis=-2)
-    lower = cholesky(y.mT @ y.conj() / float(max(x.shape[-2] - 1, 1)))
-    return solve_triangular(lower, y.mT, lower=True).mT
 
 
 @fuse("(n),(n),(n,n)->()")

@@ -1,15 +1,19 @@
-"""Singular values and singular vectors."""
+"""Singular values and singular vectors, and the polar decomposition that they give."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
-from .._base.catalog import computed_by
+from .._base.catalog import composed_of_others, computed_by
+from .._base.composition import adjoint, composition_of
 from .._base.errors import NOT_ORTHOGONAL
-from .._base.options import flag
+from .._base.options import flag, one_of
 from .._calls.arrays import with_core_shape
-from .._calls.calls import run, several
+from .._calls.calls import checked, run, several
 from .._calls.twins import twin_of, with_info
+from .._programs.compose import composed
+from .products import batched_matmul
 from .structured import whole_of_triangle
 
 
@@ -35,6 +39,13 @@ class SVDvalsExResult(NamedTuple):
 
     S: Any
     info: Any
+
+
+class PolarResult(NamedTuple):
+    """A = u p, or A = p u."""
+
+    u: Any
+    p: Any
 
 
 _VECTORS = "svd_tall", "svd_wide", "svd_full_tall", "svd_full_wide"
@@ -249,3 +260,120 @@ def _values(a: Any) -> tuple[Any, str]:
 def _side(m: int, n: int) -> str:
     """What the shape adds to the name of a gufunc."""
     return "_tall" if m >= n else "_wide"
+
+
+@composed_of_others
+def polar(a: "ArrayLike", side: Literal["right", "left"] = "right", *, out: Any = None) -> PolarResult:
+    """Polar decomposition of each matrix of a stack, as `scipy.linalg.polar`: A = U P, or A = P U.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices.
+    side : {"right", "left"}
+        "right": A = U P, P of order n. "left": A = P U, P of order m.
+    out : (array, array), optional
+        Where the results are written; each may be None. They may be, or overlap, the input.
+
+    Returns
+    -------
+    PolarResult
+        ``u``, shape (..., m, n): with orthonormal columns, or rows where m < n. ``p``, shape (..., n, n) or
+        (..., m, m): symmetric or, if complex, Hermitian to the bit, and positive semidefinite.
+
+    Raises
+    ------
+    LinAlgError
+        The singular values of some matrices did not converge; no such matrix is known.
+    ValueError, TypeError
+        As `solve`; `side` is another word.
+
+    See Also
+    --------
+    orthogonalize : u alone.
+    svd : what it is computed from.
+
+    Notes
+    -----
+    With A = W diag(s) V^H, ``U = W V^H``, and P is ``V diag(s) V^H`` or ``W diag(s) W^H``. The operations of
+    `svd`, and 4 m n min(m, n) operations per matrix. U is unique where no singular value is zero. There
+    it has a derivative, also where singular values are equal, but no second one in that case; a fused
+    function that is differentiated has that of `svd` instead.
+
+    Examples
+    --------
+    >>> u, p = smallmm.polar(np.array([[0.0, -2.0], [3.0, 0.0]]))
+    >>> u.round(6) + 0.0, p.round(6) + 0.0
+    (array([[ 0., -1.],
+           [ 1.,  0.]]), array([[3., 0.],
+           [0., 2.]]))
+    """
+    right = one_of("polar", "side", side, ("right", "left")) == "right"
+    of_p = "(n,n)" if right else "(m,m)"
+    composition = composition_of(
+        "polar_right" if right else "polar_left",
+        f"(m,n)->(m,n),{of_p},()",
+        (None, None, np.int32),
+        _polar_of,
+        right,
+        op="polar",
+        is_checked=True,
+    )
+    outs = several("polar", out, PolarResult)
+    return checked("polar", composed(composition, {"a": a}, outs), NOT_ORTHOGONAL, PolarResult)
+
+
+@composed_of_others
+def orthogonalize(a: "ArrayLike", /, *, out: Any = None) -> Any:
+    """The matrix with orthonormal columns that is nearest to each matrix of a stack.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices. Where m < n, rows are made orthonormal.
+    out : array, shape (..., m, n), optional
+        Where the result is written. It may be, or overlap, the input.
+
+    Returns
+    -------
+    array, shape (..., m, n)
+
+    Raises
+    ------
+    LinAlgError
+        The singular values of some matrices did not converge; no such matrix is known.
+    ValueError, TypeError
+        As `solve`.
+
+    See Also
+    --------
+    polar : with the other factor.
+    qr : orthonormal columns of which the first k span what the first k of A do.
+
+    Notes
+    -----
+    The u of `polar`. It is nearest in every norm that orthogonal factors do not change; of a square matrix
+    its determinant may be -1. The operations of `svd`, and 2 m n min(m, n) operations per matrix.
+
+    Examples
+    --------
+    >>> smallmm.orthogonalize(np.array([[2.0, 0.1], [-0.1, 1.0]])).round(3)
+    array([[ 0.998,  0.067],
+           [-0.067,  0.998]])
+    """
+    composition = composition_of(
+        "orthogonalize", "(m,n)->(m,n),()", (None, np.int32), _nearest_of, is_checked=True
+    )
+    return checked("orthogonalize", composed(composition, {"a": a}, (out,)), NOT_ORTHOGONAL)
+
+
+def _nearest_of(xp: Any, a: Any) -> tuple[Any, Any]:
+    u, _, vh, info = svd_ex(a, full_matrices=False)
+    return batched_matmul(u, vh), info
+
+
+def _polar_of(right: bool, xp: Any, a: Any) -> tuple[Any, Any, Any]:
+    u, s, vh, info = svd_ex(a, full_matrices=False)
+    root = (adjoint(xp, vh) if right else u) * xp.sqrt(s)[..., None, :]
+    p = batched_matmul(root, adjoint(xp, root))
+    return batched_matmul(u, vh), (p + adjoint(xp, p)) / 2, info

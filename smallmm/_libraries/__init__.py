@@ -14,11 +14,11 @@ from .cupy import CuPy
 from .dask import Dask
 from .device_array import DeviceArrays
 from .dlpack import DLPack, is_foreign
+from .frames import Pandas, Polars, PyArrow
 from .jax import Jax
 from .numba import Numba
 from .numpy import NumPy
 from .own import Own, is_group
-from .pandas import Pandas
 from .torch import Torch
 
 __all__ = ["LIBRARIES", "Library", "is_group", "library_of", "on_device", "type_name"]
@@ -33,6 +33,8 @@ LIBRARIES: dict[str, type[Library]] = {
     "numba_cuda": Numba,
     "numpy": NumPy,
     "pandas": Pandas,
+    "polars": Polars,
+    "pyarrow": PyArrow,
     "smallmm": Own,
     "smallmm.cuda": DeviceArrays,
     "torch": Torch,

@@ -95,6 +95,27 @@ class Library:
         """A copy of x, which is on a device."""
         return np.asarray(x)
 
+    def grouped(self, frame: Any, by: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        """The keys of a frame's groups, in order; its rows, those of one group after the other; and how many
+        each group has."""
+        raise TypeError(
+            f"Group.from_frame: frame is a {type_name(frame)}; expected a DataFrame of pandas or polars, or "
+            "a Table of pyarrow"
+        )
+
+    def columns(self, frame: Any, by: Any, columns: Any) -> np.ndarray:
+        """The values of a column, or of a list of columns side by side; None: of all that are no keys."""
+        raise NotImplementedError
+
+    def framed(self, keys: Any, counts: np.ndarray, values: np.ndarray, columns: Any) -> Any:
+        """A frame of these rows, each key being that of so many."""
+        raise NotImplementedError
+
+    def windows(self, x: Any, window: int, axis: int, step: int) -> Any:
+        """x with windows and their elements as two axes in place of one, whose number is negative. A view if
+        the library has any; NotImplemented: its namespace copies."""
+        return NotImplemented
+
     def call(
         self,
         op: str,
@@ -199,6 +220,11 @@ class BareDevice(Device):
             f"no kernel takes complex matrices of orders above {_core.limits['cuda_product_order']}, and "
             f"{self.name} has no product of its own on a device"
         )
+
+
+def places_of_windows(length: int, window: int, step: int) -> np.ndarray:
+    """The places of the elements of each window, a row for each."""
+    return np.arange(0, length - window + 1, step)[:, None] + np.arange(window)
 
 
 def on_device(x: Any) -> bool:

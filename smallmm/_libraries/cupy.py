@@ -7,11 +7,17 @@ from typing import Any
 import numpy as np
 
 from .dlpack import DLPack, StandardDevice
+from .numpy import every
 
 
 class CuPy(DLPack):
     def to_host(self, x: Any) -> np.ndarray:
         return x.get()
+
+    def windows(self, x: Any, window: int, axis: int, step: int) -> Any:
+        import cupy
+
+        return every(cupy.lib.stride_tricks.sliding_window_view(x, window, axis), cupy.moveaxis, axis, step)
 
     def on(self, x: Any, device: int) -> CuPyDevice:
         return CuPyDevice(self.name, x, device)

@@ -14,7 +14,7 @@ import numpy as np
 from .._base.errors import explain_failure
 from .._base.shapes import NUMBERS, arithmetic, fixed_signature, operand_dtypes, output_dtypes
 from .base import Library
-from .numpy import NumPy
+from .numpy import NumPy, every
 
 _DASKS_KEYWORDS = ("axes", "axis", "keepdims")  # of gufuncs, which Dask itself takes care of
 
@@ -60,6 +60,17 @@ class Dask(Library):
             if explanation is None:
                 raise
             raise explanation from None  # Dask's messages know of no operands
+
+    def windows(self, x: Any, window: int, axis: int, step: int) -> Any:
+        if _is_unknown(x.shape):
+            raise ValueError(
+                f"sliding: x has shape {x.shape}, nan for lengths that are not computed yet; call its "
+                "compute_chunk_sizes()"
+            )
+        from dask.array import moveaxis
+        from dask.array.lib.stride_tricks import sliding_window_view
+
+        return every(sliding_window_view(x, window, axis), moveaxis, axis, step)
 
 
 def is_lazy(x: Any) -> bool:

@@ -3,6 +3,7 @@ takes them as they are. Masked arrays are their values, and matrices stay matric
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,11 @@ class NumPy(Library):
             return np.asarray(x)
         except Exception:  # the call says why
             return x
+
+    def windows(self, x: Any, window: int, axis: int, step: int) -> Any:
+        if not isinstance(x, np.ndarray):
+            return NotImplemented
+        return every(np.lib.stride_tricks.sliding_window_view(x, window, axis), np.moveaxis, axis, step)
 
     def call(
         self,
@@ -76,6 +82,13 @@ class NumPy(Library):
         if matrices or any(targets[name] is not x for name, x in outs.items()):
             return _wrapped(gufunc, outs, results, matrices)
         return results
+
+
+def every(windows: Any, moveaxis: Callable[..., Any], axis: int, step: int) -> Any:
+    """Every step-th of NumPy's sliding windows, whose elements are the last axis, with that behind the axis
+    along which they slide, the axis-th of a window's."""
+    place = windows.ndim - 1 + axis
+    return moveaxis(windows, -1, place + 1)[(*(slice(None),) * place, slice(None, None, step))]
 
 
 def _fault(

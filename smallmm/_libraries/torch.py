@@ -102,6 +102,9 @@ class Torch(DLPack):
     def to_host(self, x: Any) -> np.ndarray:
         return np.asarray(x.cpu())
 
+    def windows(self, x: Any, window: int, axis: int, step: int) -> Any:
+        return x.unfold(axis, window, step).movedim(-1, x.ndim + axis + 1)
+
     def on(self, x: Any, device: int) -> TorchDevice:
         if x.device not in _DEVICES:
             _DEVICES[x.device] = TorchDevice(self.name, x, device)

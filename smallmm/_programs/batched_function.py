@@ -10,6 +10,7 @@ import numpy as np
 from .._base.errors import shown
 from .._base.shapes import NUMBERS, broadcast_shapes, dtype_of
 from .._calls.arrays import as_numpy, without_labels
+from .._libraries import is_group
 from .._libraries.dask import is_lazy
 from .._libraries.dlpack import refuse_without_ml_dtypes
 from .dtypes import BOOL, SUPPORTED, is_supported, together, weak_promotion
@@ -41,12 +42,18 @@ class BatchedFunction:
                 f"{len(names)}"
             )
 
+    def speak_as(self, name: str) -> None:
+        """Have messages speak of the public function that calls this one."""
+        self._name = name
+
     def _operands(self, arrays: tuple[Any, ...]) -> list[Any]:
         """The arguments as arrays, with dtypes that are fused."""
         if len(arrays) != len(self._inputs):
             raise TypeError(f"{self._name} takes {len(self._inputs)} arrays; {len(arrays)} were given")
         operands = []
         for name, given in zip(self._names, arrays, strict=True):
+            if is_group(given):
+                raise TypeError(f"{self._name}: {name} is {given!r}; expected an array, as its members are")
             x = without_labels(given)
             if not hasattr(x, "dtype") or isinstance(x, np.generic):
                 try:

@@ -17,7 +17,7 @@ from .._base.options import is_hashable
 from .._base.shapes import NUMBERS, dtype_of
 from .._base.torch_compile import call_in_graph, object_in_graph
 from .._calls.arrays import as_numpy
-from .._libraries import library_of, on_device, type_name
+from .._libraries import is_group, library_of, on_device, type_name
 from .._libraries.dask import is_lazy, lazily
 from .arrays import as_library, copy_to, core_strides, is_dense, laid_out_like, refuse_out, wants_gradient
 from .batched_function import BatchedFunction, words
@@ -212,6 +212,13 @@ class Fused(BatchedFunction):
 
     def _run(self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> tuple[Plan, list[Any], Any]:
         """The plan, the results and info."""
+        if any(map(is_group, arrays)):
+            from .._calls.group_calls import run_fused  # which few programs need
+
+            if out is not None:
+                raise TypeError(f"{self._name}: out is given for a Group; use the result instead")
+            parts = functools.partial(self.parts, **options)
+            return run_fused(self._name, self._names, self._inputs, parts, arrays)
         met = None if options or out is not None else self._met_before(arrays)
         if met is not None:
             plan, program, batch = met

@@ -223,7 +223,7 @@ def test_linalg_error_by_its_public_name():
         assert np.isnan(again.result).all()
 
 
-@pytest.mark.parametrize("name", ["polar", "schur"])
+@pytest.mark.parametrize("name", ["orth", "schur"])
 def test_functions_of_scipy_are_pointed_at(name):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; use scipy.linalg.{name}$"):
         getattr(smallmm, name)

@@ -41,6 +41,9 @@ BY_FUNCTION = {
     "eig",
     "eigvals",
     *(name for name in RULES_OF_ALL if name.startswith("pinv")),
+    "orthogonalize",
+    "polar_left",
+    "polar_right",
     "expm",
 }
 
@@ -368,6 +371,16 @@ def cases(xp, eye):
         "svdvals": (smallmm.svdvals, [(2, 3, 4)]),
         "pinv": (smallmm.pinv, [(2, 4, 3)]),
         "expm": (smallmm.expm, [(2, 3, 3)]),
+        "polar": (smallmm.polar, [(2, 4, 3)]),
+        "polar of wide": (smallmm.polar, [(2, 2, 3)]),
+        "polar left": (lambda a: smallmm.polar(a, "left"), [(2, 3, 4)]),
+        "orthogonalize": (smallmm.orthogonalize, [(2, 4, 3)]),
+        "cov": (smallmm.cov, [(2, 5, 3)]),
+        "corr": (smallmm.corr, [(2, 5, 3)]),
+        "whiten": (smallmm.whiten, [(2, 7, 3)]),
+        "whiten zca": (lambda a: smallmm.whiten(a, method="zca", eps=0.1), [(2, 7, 3)]),
+        "ridge": (lambda a, b: smallmm.ridge(a, b, 0.5, intercept=True), [(2, 5, 3), (5,)]),
+        "sliding": (lambda a: smallmm.sliding(a, 2, step=2), [(2, 5, 3)]),
         "sqrtm": (lambda a: smallmm.sqrtm(spd(a), assume_a="sym"), [(2, 3, 3)]),
         "matrix_norm": (smallmm.matrix_norm, [(2, 4, 3)]),
         "cond": (smallmm.cond, [(2, 3, 3)]),
@@ -409,6 +422,7 @@ def complex_cases(xp, eye):
     real = cases(xp, eye)
     names = (
         "matmul", "batched_matmul", "solve", "solve left", "inv", "qr", "lstsq", "svdvals", "pinv", "expm",
+        "polar", "polar of wide", "polar left", "orthogonalize", "cov", "whiten", "ridge", "sliding",
         "cond", "trace", "matrix_power", "multi_dot", "einsum",
     )  # fmt: skip
     return {name: real[name] for name in names} | {

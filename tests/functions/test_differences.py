@@ -245,6 +245,14 @@ def test_out():
     assert smallmm.matrix_transpose(out[0]).base is out[0]
 
 
+def test_features_are_columns(rng):
+    x, weights = rng.standard_normal((9, 2)), rng.random(9)
+    np.testing.assert_allclose(smallmm.cov(x, weights), np.cov(x, rowvar=False, aweights=weights))
+    np.testing.assert_allclose(smallmm.cov(x, rowvar=True), np.cov(x))
+    np.testing.assert_allclose(smallmm.corr(x), np.corrcoef(x, rowvar=False))
+    assert np.isnan(smallmm.cov(x[:1])).all()
+
+
 def test_norms_do_not_overflow(dtype):
     x = np.array([3, 4], dtype) * dtype.type(np.finfo(dtype).max / 8)
     with np.errstate(over="ignore"):

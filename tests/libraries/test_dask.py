@@ -9,6 +9,7 @@ from cases import Function, only_a, rows_of
 import smallmm
 from smallmm import congruence
 from smallmm._base.catalog import COMPOSITIONS, FUNCTIONS
+from smallmm._programs.chosen import Chosen
 from smallmm._programs.fused import Fused
 
 dask = pytest.importorskip("dask")
@@ -45,6 +46,8 @@ def stacks():
 CASES = {
     "batched_matmul": lambda f, x: f(x["a"], x["b"], alpha=x["alpha"]),
     "congruence": lambda f, x: f(x["a"], x["s"]),
+    "corr": lambda f, x: f(x["tall"]),
+    "cov": lambda f, x: f(x["tall"]),
     "contract": lambda f, x: f("bij,bjk,bk->bi", x["a"], x["b"], x["b"][:, 0]),
     "gaussian_logpdf": lambda f, x: f(x["v"], 0 * x["v"], x["s"]),
     "kalman_step": lambda f, x: f(
@@ -57,6 +60,7 @@ CASES = {
     "matvec": lambda f, x: f(x["a"], x["v"]),
     "own": lambda f, x: f(x["a"], x["v"], x["count"]),
     "ridge": lambda f, x: f(x["tall"], x["tall"][..., :2], 0.5),
+    "sliding": lambda f, x: f(x["tall"], 3),
     "solve_banded": lambda f, x: f((1, 1), x["a"][:, :3], x["b"]),
     "solve_tridiagonal": lambda f, x: f(x["v"][:, 1:], x["v"], x["v"][:, :3], x["b"]),
     "solveh_banded": lambda f, x: f(x["band"], x["b"]),
@@ -68,8 +72,10 @@ CASES = {
     "vecdot": lambda f, x: f(x["v"], x["b"][..., 0]),
     "vecmat": lambda f, x: f(x["v"], x["a"]),
     "whiten": lambda f, x: f(x["tall"]),
+    "whitening": lambda f, x: f(x["tall"]),
 }  # fmt: skip
-FUSED = {name: x for name in smallmm.__all__ if isinstance(x := getattr(smallmm, name), Fused)} | {"own": own}
+PUBLIC = {name: getattr(smallmm, name) for name in smallmm.__all__}
+FUSED = {name: x for name, x in PUBLIC.items() if isinstance(x, Fused | Chosen)} | {"own": own}
 ALL = {name: row.function for name, row in FUNCTIONS.items()} | COMPOSITIONS | FUSED
 del ALL["conv2d"]  # refuses them
 
@@ -123,7 +129,7 @@ def test_contractions_of_unknown_chunks(name):
         lazy_and_expected(name, np.arange(MATRICES) % 3 > 0)
 
 
-@pytest.mark.parametrize("name", sorted(ALL.keys() - CONTRACTIONS))
+@pytest.mark.parametrize("name", sorted(ALL.keys() - CONTRACTIONS - {"sliding"}))
 def test_unknown_chunks(name):
     """Of stacks whose number of matrices is not known before they are computed."""
     for x, y in lazy_and_expected(name, np.arange(MATRICES) % 3 > 0):
@@ -137,6 +143,8 @@ def test_unknown_chunks_that_differ():
     for b in (stacks()["b"][keep], lazy_stacks()["b"], lazy_stacks()["b"].rechunk(-1)[keep]):
         with pytest.raises(ValueError, match=message):
             smallmm.solve(lazy_stacks(keep)["a"], b)
+    with pytest.raises(ValueError, match=r"sliding: x has shape \(nan, .*nan for lengths"):
+        smallmm.sliding(lazy_stacks(keep)["tall"], 3)
     b = stacks()["b"][:1]  # broadcast
     assert_same_bits(
         smallmm.solve(lazy_stacks(keep)["a"], b).compute(), smallmm.solve(stacks()["a"][keep], b)

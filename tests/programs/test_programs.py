@@ -1349,7 +1349,6 @@ def chain_arguments(rng, name, batch, n=4, m=2):
             positive(rng, m),
         ),
         "congruence": lambda: (matrix((*batch, m, n)), positive(rng, n, batch)),
-        "ridge": lambda: (matrix((*batch, 9, n)), matrix((*batch, 9, m)), np.abs(matrix(batch)) + 0.1),
         "whiten": lambda: (matrix((*batch, 9, n)),),
         "mahalanobis": lambda: (matrix((*batch, n)), matrix((n,)), positive(rng, n, batch)),
         "gaussian_logpdf": lambda: (matrix((*batch, n)), matrix((n,)), positive(rng, n, batch)),
@@ -1371,7 +1370,6 @@ def logpdf(x, mean, c):
 PLAIN = {
     "kalman_step": kalman,
     "congruence": lambda a, x: a @ x @ a.T,
-    "ridge": lambda a, b, alpha: np.linalg.solve(a.T @ a + alpha * np.eye(a.shape[1]), a.T @ b),
     "whiten": lambda x: np.linalg.solve(np.linalg.cholesky(np.atleast_2d(np.cov(x.T))), (x - x.mean(0)).T).T,
     "mahalanobis": lambda x, m, c: np.sqrt((x - m) @ np.linalg.solve(c, x - m)),
     "gaussian_logpdf": logpdf,

@@ -554,6 +554,9 @@ COMPOSITIONS = table(
     Function("cond, nuc", only_a, "nuc"),
     Function("matrix_rank", only_a),
     Function("pinv", only_a),
+    Function("polar", only_a),
+    Function("polar, left", only_a, "left"),
+    Function("orthogonalize", only_a),
 )
 WITH_B = [name for name in FUNCTIONS if "solve" in name or "lstsq" in name]
 # NumPy makes the first operands of the others of a

@@ -45,6 +45,13 @@ config: dict[str, Any] = smallmm.show_config("dicts")
 plan: smallmm.Explanation = smallmm.explain(smallmm.inv, a)
 print(plan.kernel, plan.strategy, config["isa"])
 
+# Groups and statistics
+group = smallmm.Group([np.eye(2), np.eye(3)])
+assert_type((2 * group - group / 3.0).mT, smallmm.Group)
+fit = smallmm.ridge(a, b, 1.0, intercept=True)
+white: Any = smallmm.Whitener(method="pca", eps=0.1).fit(a).transform(a)
+polar: smallmm.PolarResult = smallmm.polar(a, "left")
+
 # What a type checker has to find
 if len(a) > 2:
     smallmm.sovle(a, b)  # type: ignore[attr-defined]
@@ -52,3 +59,4 @@ if len(a) > 2:
     smallmm.qr(a, mode="old")  # type: ignore[arg-type]
     x = smallmm.lu_factor(a).piv  # type: ignore[attr-defined]
     smallmm.matmul(a, a, odd=1)  # type: ignore[call-arg]
+    smallmm.Whitener(method="svd")  # type: ignore[arg-type]

@@ -26,6 +26,8 @@ FUNCTIONS = {
     "matrix_power, -2": lambda a: smallmm.matrix_power(a, -2),
     "pinv": smallmm.pinv,
     "pinv, hermitian": lambda a: smallmm.pinv(a, 1e-3, hermitian=True),
+    "orthogonalize": smallmm.orthogonalize,
+    "polar": smallmm.polar,
     "sqrtm": lambda a: smallmm.sqrtm(a, assume_a="sym"),
 }
 

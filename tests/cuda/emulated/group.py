@@ -2,6 +2,7 @@
 combination of shapes is one launch."""
 
 import os
+from functools import partial
 
 import numpy as np
 from checks import raised
@@ -44,6 +45,9 @@ def results():
     same(smallmm.solve, a, b)  # members of a change places
     same(smallmm.inv_ex, singular)
     same(smallmm.slogdet, a)
+    same(smallmm.pinv, a)
+    same(smallmm.mahalanobis, [x[0] for x in a], [x[1] for x in a], [x @ x.T for x in a])
+    same(smallmm.cov, a)
     same(lambda x: x @ x.mT, a)
     same(lambda x: smallmm.lu_solve(smallmm.lu_factor(x), x), a)
     matrix = rng.standard_normal((3, 2))
@@ -93,7 +97,7 @@ def errors():
         ("b is a group of 1; expected 3", smallmm.solve, group, group_of([x])),
         ("x2 is a DeviceArray of shape (1, 2, 2); expected a group, or one matrix for all members",
          *(smallmm.matmul, group_of([x]), x[None])),
-        ("pinv: a is a Group, which this function does not take", smallmm.pinv, group),
+        ("out is given for a Group", partial(smallmm.whiten, out=x), group),
     ):  # fmt: skip
         error = raised(function, *arguments)
         assert isinstance(error, TypeError | ValueError), error

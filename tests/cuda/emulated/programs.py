@@ -21,6 +21,7 @@ from smallmm import _core, cuda, fuse  # noqa: E402
 from smallmm._derivatives.backward import backward_of, backward_of_plan  # noqa: E402
 from smallmm._functions import tensors  # noqa: E402
 from smallmm._programs import cuda_kernel, cuda_launch  # noqa: E402
+from smallmm._statistics import moments, regression  # noqa: E402
 
 GPU = ctypes.CDLL(os.environ["EMULATED_LIBRARY"])
 RNG = np.random.default_rng(0)
@@ -224,8 +225,15 @@ def results():
 def chains():
     b1, d, u = RNG.random((3, 2)), RNG.random((COUNT, 3, 3, 3)), RNG.random((COUNT, 2, 2, 2))
     check(tensors._sum_factorized, b1, d, u)
-    check(smallmm.ridge, RNG.random((COUNT, 5, 3)), RNG.random((COUNT, 5, 2)), 0.5)
+    a, b, w = RNG.random((COUNT, 5, 3)), RNG.random((COUNT, 5, 2)), RNG.random((COUNT, 5))
+    check(regression._of_matrix, a, b, 0.5, intercept=False)
+    check(regression._of_weighted_vector, a, b[..., 0], 0.5, w, intercept=True)
+    check(moments._cov, a, ddof=1, rowvar=True)
+    check(moments._weighted_cov, a + 1j * b[..., :1], w, ddof=1, rowvar=False)
+    check(moments._weighted_corr, a, w, rowvar=False)
     check(smallmm.whiten, RNG.random((COUNT, 6, 3)))
+    check(smallmm.whiten, RNG.random((COUNT, 6, 3)), method="zca", eps=0.1)
+    check(smallmm.whitening, RNG.random((COUNT, 6, 2)), method="pca")
     x, covariance = RNG.random((COUNT, 4)), positive(4, (COUNT,))
     check(smallmm.mahalanobis, x, np.zeros(4), covariance)
     check(smallmm.congruence, RNG.random((COUNT, 7, 12)), positive(12, (COUNT,)))

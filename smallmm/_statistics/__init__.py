@@ -1,0 +1,1 @@
+"""Functions of stacks of samples: a row is a sample, a column a feature."""
