@@ -115,7 +115,7 @@ def eig(a: "ArrayLike", /, *, out: tuple[Any, Any] | None = None) -> EigResult:
     result over- or underflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. About 25 n^3 operations per
-    matrix. Orders above 32 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other
+    matrix. Orders above 128 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other
     bits.
 
     Examples
@@ -161,7 +161,7 @@ def eigvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
     Returns
     -------
     array, shape (..., n)
-        Complex, in no order that is promised. Up to order 32 they are those of `eig`, bit for bit.
+        Complex, in no order that is promised. Up to order 128 they are those of `eig`, bit for bit.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def eigvals(a: "ArrayLike", /, *, out: Any = None) -> Any:
 
     See Also
     --------
-    eig : the eigenvectors too; accuracy, NaN, orders above 32.
+    eig : the eigenvectors too; accuracy, NaN, orders above 128.
     eigvals_ex : the same, with matrices that did not converge reported in an array.
     eigvalsh : of symmetric and Hermitian matrices.
 
@@ -254,7 +254,8 @@ def eigh(
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
     eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix, of complex ones 24
-    n^3. Orders above 32 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other bits.
+    n^3. Orders above 128 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other
+    bits.
 
     Examples
     --------
@@ -305,7 +306,7 @@ def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = Non
     Returns
     -------
     array, shape (..., n)
-        Real and ascending. Up to order 32 they are those of `eigh`, bit for bit.
+        Real and ascending. Up to order 128 they are those of `eigh`, bit for bit.
 
     Raises
     ------
@@ -314,7 +315,7 @@ def eigvalsh(a: "ArrayLike", /, *, UPLO: Literal["L", "U"] = "L", out: Any = Non
 
     See Also
     --------
-    eigh : the eigenvectors too; accuracy, NaN, orders above 32.
+    eigh : the eigenvectors too; accuracy, NaN, orders above 128.
     eigvalsh_ex : the same, with matrices that did not converge reported in an array.
 
     Notes

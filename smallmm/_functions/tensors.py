@@ -52,7 +52,7 @@ def tensorsolve(
 
     See Also
     --------
-    solve : dtypes, accuracy, orders above 32.
+    solve : dtypes, accuracy, orders above 128.
     tensorinv : the inverse.
 
     Notes
@@ -105,7 +105,7 @@ def tensorinv(a: ArrayLike, /, ind: int = 2, *, out: Any = None) -> Any:
 
     See Also
     --------
-    inv : dtypes, accuracy, orders above 32.
+    inv : dtypes, accuracy, orders above 128.
     tensorsolve : solutions, in less time and with smaller errors.
 
     Notes
