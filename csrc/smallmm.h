@@ -26,7 +26,7 @@ extern "C" {
 
 /* Factorizations and solves take matrices of m x n with min(m, n) <= SMM_MOST_ORDER and m n <= SMM_MOST_ORDER squared.
  * MATMUL takes any size. Solves with DIAGONALS take orders up to SMM_LONGEST, because info is counted in float32. */
-enum { SMM_MOST_ORDER = 32, SMM_LONGEST = 1 << 24 };
+enum { SMM_MOST_ORDER = 128, SMM_LONGEST = 1 << 24 };
 
 /* From this order on, systems of SOLVE_TRIDIAGONAL with SMM_UNPIVOTED, but of float16 and bfloat16, are solved in parts
  * of so many rows, which lanes and threads share. info then is the least row whose pivot is zero or infinite;

@@ -55,7 +55,7 @@ const char *smm_status_text(smm_status status) {
     case SMM_ERR_ARGUMENT:
         return "an operand is null, a size is negative or does not fit, or a stride splits an element";
     case SMM_ERR_ORDER:
-        return "a matrix is too large: factorizations take m x n with min(m, n) <= 32 and m n <= 1024, "
+        return "a matrix is too large: factorizations take m x n with min(m, n) <= 128 and m n <= 16384, "
                "diagonals n <= 2^24";
     case SMM_ERR_DTYPE: return "the operation does not take numbers of this element type";
     case SMM_ERR_ISA: return "SMALLMM_ISA names an instruction set that is unknown or not available here";

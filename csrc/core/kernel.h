@@ -20,7 +20,7 @@ typedef struct smm_prefetch {
 /* A kernel runs matrices first .. last-1 of a call, and ignores a product's alpha and beta. It allocates nothing and
  * cannot fail. cold is NULL if the operands are in a cache. Otherwise they come from memory and prefetching pays; the
  * kernel may also stream the lines in `cold` in between, to keep memory busy. The caller streams the rest. Threads may
- * have small stacks: a kernel uses up to 24 KB of it. Anything larger lies in its thread's workspace. */
+ * have small stacks: a kernel uses up to 96 KB of it. Anything larger lies in its thread's workspace. */
 typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold);
 
 /* Operands that must be packed before a kernel can use them; or the kernel cannot run the call. */
@@ -106,7 +106,7 @@ typedef struct smm_kernels {
 
 /* workspace.c: memory of the calling thread for the kernel that it runs: that many bytes, or as many as the kernel's
  * row says, aligned to cache lines. */
-enum { SMM_KERNEL_WORKSPACE = 272 * 1024 };
+enum { SMM_KERNEL_WORKSPACE = 4608 * 1024 };
 void *smm_kernel_workspace(void);
 
 /* workspace.c: whether to go on. Kernels of diagonals, which may work on one vector of matrices for long, ask before

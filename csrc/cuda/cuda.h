@@ -242,6 +242,7 @@ void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
  * number[i] is its value. */
 
 enum { SMM_CUDA_MOST = 64 };         /* the largest order of a product that is not tiled */
+enum { SMM_CUDA_MOST_ORDER = 32 };   /* of all others, as SMM_MOST_ORDER is on the CPU */
 enum { SMM_CUDA_LARGEST = 1 << 28 }; /* of a tiled one the class of all sizes above it, too */
 enum { SMM_CUDA_COLUMNS = 32 };      /* the most right-hand sides that a kernel of a solve takes at a time */
 

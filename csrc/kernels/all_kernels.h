@@ -18,6 +18,7 @@
 #if defined(REAL_DTYPE)
 #include "map/map_numbers.h"
 #include "matmul/matmul_pairs.h"
+#include "matmul/matmul_vector_numbers.h"
 #include "lu/lu_numbers.h"
 #include "cholesky/triangular_numbers.h"
 #include "cholesky/cholesky_numbers.h"

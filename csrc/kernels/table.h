@@ -36,7 +36,8 @@ static unsigned any_needs(const smm_call *call) {
         inv_lanes(call, first, last, cold, n, groups); \
     }
 #define SOLVE_LANES(height, groups) \
-    _Static_assert(groups <= LU_GROUPS && groups * height * height <= LU_WORKSPACE, "groups of LU_LANES"); \
+    _Static_assert(height <= LU_LANES_MOST && groups <= LU_GROUPS && groups * height * height <= LU_WORKSPACE, \
+                   "heights and groups of LU_LANES"); \
     static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, \
                                             lu_group *g) { \
         return lu_begin_lanes(call, q, last, cold, a, g, height, groups); \
@@ -112,6 +113,7 @@ static unsigned numbers_rows_needs(const smm_call *call) {
 }
 
 static const smm_kernel matmul_list[] = {
+    GROUPED(SMM_GROUP * 4, matmul_vector, 0, 0, 1, vector_needs, SMM_BEYOND_L2),
     GROUPED(SMM_GROUP * 4, matmul_rows, 0, 0, 0, numbers_rows_needs, SMM_MEMORY),
     GROUPED(SMM_GROUP * 4, matmul_pairs, 0, 0, 0, pairs_needs, SMM_MEMORY),
 };

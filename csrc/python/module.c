@@ -274,9 +274,10 @@ static int add_lists(PyObject *module) {
                                     SMM_UNPIVOTED, "normwise", SMM_NORMWISE, "extra", SMM_EXTRA, "positive",
                                     SMM_POSITIVE, "symmetric", SMM_SYMMETRIC, "tensor", SMM_TENSOR);
     if (add(module, "forms", forms) < 0) return -1;
-    PyObject *limits = Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order",
-                                     SMM_MOST_ORDER, "longest", SMM_LONGEST, "deep", SMM_DEEP, "cuda_product_order",
-                                     SMM_CUDA_MOST, "cuda_columns", SMM_CUDA_COLUMNS, "cuda_dimensions", SMM_MOST_AXES);
+    PyObject *limits =
+        Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order", SMM_MOST_ORDER,
+                      "longest", SMM_LONGEST, "deep", SMM_DEEP, "cuda_order", SMM_CUDA_MOST_ORDER, "cuda_product_order",
+                      SMM_CUDA_MOST, "cuda_columns", SMM_CUDA_COLUMNS, "cuda_dimensions", SMM_MOST_AXES);
     if (add(module, "limits", limits) < 0) return -1;
     return PyModule_AddIntConstant(module, "source_strided", SMM_SOURCE_STRIDED);
 }

@@ -113,7 +113,7 @@ static number product_of_pivots(const smm_lu_factors *f, intptr_t *exponent) {
         const number u = f->lu[i][i];
         const int e = exponent_of(u);
         p = product(t, p, shifted(t, u, -e));
-        const int g = is_complex ? exponent_of(p) : 0;
+        const int g = is_complex ? exponent_of(p) : fabs(p.re) < 0x1p-64 ? -64 : 0;
         p = shifted(t, p, -g);
         *exponent += e + g;
         plain = product(t, plain, u);

@@ -40,7 +40,7 @@
 
 enum {
     LINE = 128,          /* bytes: two cache lines, which x86 prefetchers fetch together */
-    STACK = 1 << 20,     /* bytes of stack of a worker; up to 48 KB are used, more in builds for debugging */
+    STACK = 1 << 20,     /* bytes of stack of a worker; up to 100 KB are used, more in builds for debugging */
     SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to disturb others */
     SPINS_PER_LOOK = 32, /* pauses between two looks at the clock */
     MOST_CHUNKS = 4,     /* of a claim */

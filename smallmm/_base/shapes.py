@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from itertools import zip_longest
+from numbers import Number
 from threading import Lock
 from typing import Any
 
@@ -16,12 +17,22 @@ NUMPYS = ("matmul", "matvec", "vecmat")  # gufuncs that NumPy has too
 PRODUCTS = frozenset(name for name, (operation, _) in _core.gufunc_rows.items() if operation == "MATMUL")
 SCALED = ("gemm", "gemm_tensor")  # products with alpha and beta
 MOST_ORDER = _core.limits["order"]  # of the kernels of all but products
+MOST_ON_DEVICE = _core.limits["cuda_order"]  # the same on a CUDA device
 LONGEST = _core.limits["longest"]  # order of matrices of diagonals
 
 
-def has_kernel(m: int, n: int) -> bool:
+def is_number(x: Any) -> bool:
+    """Whether it is a number, or an array of one without dimensions."""
+    return isinstance(x, Number) or (isinstance(x, np.ndarray) and x.ndim == 0)
+
+
+def is_zero(x: Any) -> bool:
+    return is_number(x) and bool(x == 0)
+
+
+def has_kernel(m: int, n: int, most: int = MOST_ORDER) -> bool:
     """Whether kernels of all but products take m x n matrices."""
-    return min(m, n) <= MOST_ORDER and m * n <= MOST_ORDER**2
+    return min(m, n) <= most and m * n <= most**2
 
 
 def device_has_kernel(operation: str, dtype: np.dtype, m: int, k: int, n: int) -> bool:
@@ -32,7 +43,7 @@ def device_has_kernel(operation: str, dtype: np.dtype, m: int, k: int, n: int) -
         return False
     if operation == "MATMUL":
         return _core.cuda_takes(_core.batched_matmul, dtype, m, k, n)
-    return has_kernel(m, n)
+    return has_kernel(m, n, MOST_ON_DEVICE)
 
 
 def is_of_diagonals(operation: str) -> bool:

@@ -79,7 +79,7 @@ def cholesky(
     --------
     cho_solve : solves with the factor.
     cholesky_ex : the same, with matrices that are not positive definite reported in an array.
-    solve : dtypes, orders above 32.
+    solve : dtypes, orders above 128.
 
     Notes
     -----
@@ -232,7 +232,7 @@ def cho_solve(
     See Also
     --------
     cholesky, cho_factor : the factor.
-    solve : dtypes, orders above 32.
+    solve : dtypes, orders above 128.
 
     Notes
     -----

@@ -106,7 +106,7 @@ def qr(
 
     See Also
     --------
-    solve : dtypes. Matrices with min(m, n) > 32 or m n > 1024 go to LAPACK as there.
+    solve : dtypes. Matrices with min(m, n) > 128 or m n > 16384 go to LAPACK as there.
 
     Notes
     -----
@@ -191,7 +191,7 @@ def lstsq(
     See Also
     --------
     lstsq_ex : the same with ``info``, which is 0.
-    solve : dtypes. Matrices with min(m, n) > 32 or m n > 1024 go to LAPACK's gelsy as there.
+    solve : dtypes. Matrices with min(m, n) > 128 or m n > 16384 go to LAPACK's gelsy as there.
 
     Notes
     -----

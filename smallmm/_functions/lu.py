@@ -44,7 +44,7 @@ def lu_factor(
     Parameters
     ----------
     a : array_like, shape (..., m, n)
-        A stack of matrices. Matrices that are not square go to LAPACK, as orders above 32 do.
+        A stack of matrices. Matrices that are not square go to LAPACK, as orders above 128 do.
     overwrite_a, check_finite : bool
         Accepted for compatibility with SciPy; without effect, as in `solve`.
     out : (array of shape (..., m, n), array of int32 of shape (..., k)), optional
@@ -68,7 +68,7 @@ def lu_factor(
     --------
     lu_solve : solves with the factors.
     lu_factor_ex : the same, with singular matrices reported in an array.
-    solve : dtypes, accuracy, orders above 32.
+    solve : dtypes, accuracy, orders above 128.
 
     Notes
     -----
@@ -165,7 +165,7 @@ def lu_solve(
 
     Notes
     -----
-    2 n^2 k operations per matrix. A zero on the diagonal of U gives NaN; above order 32, infinities.
+    2 n^2 k operations per matrix. A zero on the diagonal of U gives NaN; above order 128, infinities.
 
     Examples
     --------

@@ -69,7 +69,7 @@ def matrix_power(a: "ArrayLike", n: int, *, out: Any = None) -> Any:
     --------
     matrix_power_ex : the same, with singular matrices reported in an array.
     powm : fractional powers of symmetric matrices.
-    solve : dtypes, orders above 32.
+    solve : dtypes, orders above 128.
 
     Notes
     -----
@@ -145,7 +145,7 @@ def expm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, ou
     See Also
     --------
     logm : the inverse, of symmetric positive definite matrices.
-    solve : dtypes, orders above 32.
+    solve : dtypes, orders above 128.
 
     Notes
     -----
@@ -154,7 +154,7 @@ def expm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, ou
     u (Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 31, 2009, algorithm 5.1, with norms instead of
     estimates). The order of operations is fixed. Of triangular matrices the diagonal and what is beside it
     are computed from those of A before the squarings and after each. About 20 n^3 operations per matrix, and
-    2 n^3 for each squaring. Orders above 32 go to the products and solutions of NumPy, one matrix at a time:
+    2 n^3 for each squaring. Orders above 128 go to the products and solutions of NumPy, one matrix at a time:
     correct, but slower, and with other bits.
 
     Symmetric matrices: ``V diag(exp(w)) V^H``, with the w and V of `eigh`. The exponentials are NumPy's, or
@@ -210,7 +210,7 @@ def sqrtm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, o
     --------
     sqrtm_ex : the same, with matrices without a root reported in an array.
     powm : other powers, such as the inverse root.
-    eigh : accuracy, NaN, orders above 32.
+    eigh : accuracy, NaN, orders above 128.
 
     Notes
     -----

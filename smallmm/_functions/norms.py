@@ -266,7 +266,7 @@ def cond(x: "ArrayLike", p: Literal["fro", "nuc"] | float | None = None, *, out:
     See Also
     --------
     matrix_norm, inv : what it is computed from.
-    solve : dtypes, orders above 32.
+    solve : dtypes, orders above 128.
 
     Notes
     -----

@@ -71,7 +71,7 @@ def lu_rcond(
     ``|A^-1|`` is estimated by at most six solves with A and five with its transpose, in a fixed order:
     Hager's method in Higham's form, LAPACK's lacn2; of complex matrices zlacn2, with the conjugate transpose
     and moduli. The estimate is never above the true norm, but by
-    rounding, and rarely below a third of it. About 20 n^2 operations per matrix. Orders above 32 go to
+    rounding, and rarely below a third of it. About 20 n^2 operations per matrix. Orders above 128 go to
     LAPACK.
 
     Examples
@@ -270,8 +270,8 @@ def refine(
 
     Derivatives are those of A^-1 B, by the factors; ferr and berr count as constants.
 
-    About 30 n^2 k operations per matrix with one step. Orders above 32 go to LAPACK's solves, and ferr to the
-    inverse itself.
+    About 30 n^2 k operations per matrix with one step. Orders above 128 go to LAPACK's solves, and
+    ferr to the inverse itself.
 
     Examples
     --------

@@ -100,7 +100,8 @@ def eig(
     ValueError, TypeError
         As `solve`.
     NotImplementedError
-        n is above 32 and the arrays are on a GPU.
+        n is above 32 and the arrays are Numba's or smallmm's own on a GPU. Those of other libraries go to the
+        library's linear algebra.
 
     See Also
     --------
@@ -126,7 +127,7 @@ def eig(
     result over- or underflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. About 25 n^3 operations per
-    matrix. Orders above 32 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other
+    matrix. Orders above 128 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other
     bits.
 
     Examples
@@ -178,7 +179,7 @@ def eigvals(a: "ArrayLike", *, overwrite_a: bool = False, check_finite: bool = F
     Returns
     -------
     array, shape (..., n)
-        Complex, in no order that is promised. Up to order 32 they are those of `eig`, bit for bit.
+        Complex, in no order that is promised. Up to order 128 they are those of `eig`, bit for bit.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def eigvals(a: "ArrayLike", *, overwrite_a: bool = False, check_finite: bool = F
 
     See Also
     --------
-    eig : the eigenvectors too; accuracy, NaN, orders above 32.
+    eig : the eigenvectors too; accuracy, NaN, orders above 128.
     eigvals_ex : the same, with matrices that did not converge reported in an array.
     eigvalsh : of symmetric and Hermitian matrices.
 
@@ -277,7 +278,8 @@ def eigh(
     ValueError, TypeError
         As `solve`; `UPLO` or `subset_by_index` is another value, or `lower` contradicts `UPLO`.
     NotImplementedError
-        n is above 32 and the arrays are on a GPU.
+        n is above 32 and the arrays are Numba's or smallmm's own on a GPU. Those of other libraries go to the
+        library's linear algebra.
 
     See Also
     --------
@@ -296,7 +298,8 @@ def eigh(
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
     eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix, of complex ones 24
-    n^3. Orders above 32 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other bits.
+    n^3. Orders above 128 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other
+    bits.
 
     Examples
     --------
@@ -371,7 +374,7 @@ def eigvalsh(
     Returns
     -------
     array, shape (..., n)
-        Real and ascending. Up to order 32 they are those of `eigh`, bit for bit.
+        Real and ascending. Up to order 128 they are those of `eigh`, bit for bit.
 
     Raises
     ------
@@ -380,7 +383,7 @@ def eigvalsh(
 
     See Also
     --------
-    eigh : the eigenvectors too; accuracy, NaN, orders above 32.
+    eigh : the eigenvectors too; accuracy, NaN, orders above 128.
     eigvalsh_ex : the same, with matrices that did not converge reported in an array.
 
     Notes

@@ -106,9 +106,10 @@ def solve(
         An argument is of extended precision or not numeric; arrays belong to different libraries or
         devices.
     ImportError
-        n is above 32 and SciPy is not installed.
+        n is above 128 and SciPy is not installed.
     NotImplementedError
-        n is above 32 and the arrays are on a GPU.
+        n is above 32 and the arrays are Numba's or smallmm's own on a GPU. Those of other libraries go to the
+        library's linear algebra.
 
     See Also
     --------
@@ -130,7 +131,7 @@ def solve(
     is at most 20 n u g, where u is the unit roundoff and g the growth of elements, that of `lu_factor`.
 
     2/3 n^3 + 2 n^2 k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies
-    nothing. Orders above 32 go to LAPACK, one matrix at a time: correct, but slower, and with other bits.
+    nothing. Orders above 128 go to LAPACK, one matrix at a time: correct, but slower, and with other bits.
 
     Examples
     --------
@@ -217,7 +218,7 @@ def solve_triangular(
     See Also
     --------
     solve_triangular_ex : the same, with singular matrices reported in an array.
-    solve : dtypes, orders above 32.
+    solve : dtypes, orders above 128.
     lu_solve, cho_solve : solves with both factors.
 
     Notes
@@ -307,7 +308,7 @@ def inv(
     See Also
     --------
     inv_ex : the same, with singular matrices reported in an array.
-    solve : dtypes, orders above 32. It is more accurate than a product with the inverse.
+    solve : dtypes, orders above 128. It is more accurate than a product with the inverse.
 
     Notes
     -----
@@ -377,7 +378,7 @@ def det(a: "ArrayLike", overwrite_a: bool = False, check_finite: bool = False, *
     See Also
     --------
     slogdet : determinants of any magnitude.
-    solve : dtypes, orders above 32.
+    solve : dtypes, orders above 128.
 
     Notes
     -----
@@ -417,7 +418,7 @@ def slogdet(a: "ArrayLike", *, out: tuple[Any, Any] | None = None) -> SlogdetRes
     See Also
     --------
     det : the determinants themselves.
-    solve : dtypes, orders above 32.
+    solve : dtypes, orders above 128.
 
     Notes
     -----

@@ -54,7 +54,7 @@ def tensorsolve(
 
     See Also
     --------
-    solve : dtypes, accuracy, orders above 32.
+    solve : dtypes, accuracy, orders above 128.
     tensorinv : the inverse.
     tensorsolve_ex : the same, with a singular tensor reported in a number.
 
@@ -126,7 +126,7 @@ def tensorinv(a: "ArrayLike", ind: int = 2, *, out: Any = None) -> Any:
 
     See Also
     --------
-    inv : dtypes, accuracy, orders above 32.
+    inv : dtypes, accuracy, orders above 128.
     tensorinv_ex : the same, with a singular tensor reported in a number.
     tensorsolve : solutions, in less time and with smaller errors.
 

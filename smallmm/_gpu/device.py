@@ -5,7 +5,6 @@ mixed dtypes, factors per matrix, outputs that overlap inputs, sizes without a k
 from __future__ import annotations
 
 from functools import partial
-from numbers import Number
 from operator import index
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from .. import _core
 from .._base.composition import Composition
 from .._base.errors import explain_failure, wrong_dtype_on_device
 from .._base.shapes import (
-    MOST_ORDER,
+    MOST_ON_DEVICE,
     PRODUCTS,
     SCALED,
     arithmetic,
@@ -23,7 +22,9 @@ from .._base.shapes import (
     core_dimensions,
     core_sizes,
     is_bfloat16,
+    is_number,
     is_of_diagonals,
+    is_zero,
     meet,
     narrow_dtype,
     number_dtype,
@@ -32,8 +33,9 @@ from .._base.shapes import (
     takes_complex_on_device,
 )
 from .._libraries import library_of, on_device, type_name
-from .._libraries.base import CUDA, Device
+from .._libraries.base import CUDA, BareDevice, Device
 from .._libraries.dlpack import refuse_without_ml_dtypes
+from . import by_library
 
 _MOST_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix's
 
@@ -67,7 +69,7 @@ def call(
         raise TypeError(f"{op}: {', '.join(kwargs)} is for NumPy arrays, not for arrays on a device")
     given_operands, operands = operands, dict(operands)
     given = {name: x for name, x in outs.items() if x is not None}
-    arrays = {**{name: x for name, x in operands.items() if not _is_number(x)}, **given}
+    arrays = {**{name: x for name, x in operands.items() if not is_number(x)}, **given}
     infos, library = _same_device(op, arrays)
     operands |= {name: x for name, x in arrays.items() if name in operands}
     kinds = "biufc" if takes_complex_on_device(gufunc) else "biuf"
@@ -136,9 +138,11 @@ def call(
         results = composition.on_device(() if given else tuple(given_operands.values()), operands)
         results = results or list(composition.run(library.namespace, tuple(operands.values())))
     elif gufunc.__name__ in PRODUCTS:
-        results = _by_the_library(library, gufunc, operands, outputs)
+        results = by_library.product(library, gufunc, operands, outputs[0].given)
     elif sizes["n"] == 0 or (sizes.get("m") == 0 and not is_of_diagonals(operation)):
         results = _of_nothing(library, gufunc, operands, shaped)
+    elif not isinstance(library, BareDevice) and by_library.takes(gufunc.__name__, sizes):
+        results = list(by_library.call(library, gufunc.__name__, operands))
     elif sizes.get("k") == 0:
         results = _without_columns(op, library, gufunc, operands, infos["b"].shape, outputs)
     elif is_of_diagonals(operation):
@@ -146,8 +150,8 @@ def call(
     else:
         raise NotImplementedError(
             f"{op}: no kernel takes {sizes.get('m', sizes['n'])} x {sizes['n']} matrices on a device (they "
-            f"take min(m, n) <= {MOST_ORDER} and m n <= "
-            f"{MOST_ORDER**2}); {library.name} may"
+            f"take min(m, n) <= {MOST_ON_DEVICE} and m n <= "
+            f"{MOST_ON_DEVICE**2}); {library.name} may"
         )
     answers = []
     for output, own, result, out in zip(
@@ -190,34 +194,13 @@ def _run(
     labels = tuple(f"{op}: {name}" for name in (*operands, *(x.name for x in outputs)))
     for aside in (False, True):
         results = [x.given if x.usable and not aside else library.empty(x.shape, x.dtype) for x in outputs]
-        if (
-            gufunc.__name__ in SCALED
-            and results[0] is not outputs[0].given
-            and not _is_zero(operands["beta"])
-        ):
+        if gufunc.__name__ in SCALED and results[0] is not outputs[0].given and not is_zero(operands["beta"]):
             results[0][...] = outputs[0].given
         if launch(stream, *operands.values(), *results, labels=labels):
             break
     return [
         x if x is output.given else library.finished(x) for x, output in zip(results, outputs, strict=True)
     ]
-
-
-def _by_the_library(
-    library: Device, gufunc: np.ufunc, operands: dict[str, Any], outputs: list[_Output]
-) -> list[Any]:
-    """Products of complex matrices above the largest order with a kernel: the library's own."""
-    x, y, *_ = operands.values()
-    name = gufunc.__name__
-    x = x[..., None, :] if name == "vecmat" else x
-    y = y[..., :, None] if name == "matvec" else y
-    result = library.matmul(x, y)
-    result = result[..., 0, :] if name == "vecmat" else result[..., 0] if name == "matvec" else result
-    if name in SCALED:
-        result = _per_matrix(operands["alpha"]) * result
-        if not _is_zero(operands["beta"]):
-            result = result + _per_matrix(operands["beta"]) * outputs[0].given
-    return [result]
 
 
 def _of_nothing(
@@ -252,18 +235,6 @@ def _without_columns(
     b = library.asarray(np.zeros((*shape[:-1], 1), computed))
     results = _run(op, library, gufunc, {**operands, "b": b}, widened)
     return [x[..., :0] if columns else x for x, columns in zip(results, has_columns, strict=True)]
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, Number) or (isinstance(x, np.ndarray) and x.ndim == 0)
-
-
-def _is_zero(x: Any) -> bool:
-    return _is_number(x) and x == 0
-
-
-def _per_matrix(factor: Any) -> Any:
-    return factor if _is_number(factor) else factor[..., None, None]
 
 
 class _Info(NamedTuple):

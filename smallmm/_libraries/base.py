@@ -179,6 +179,34 @@ class Device:
     def matmul(self, x: Any, y: Any) -> Any:
         return self.namespace.matmul(x, y)
 
+    def solve(self, a: Any, b: Any) -> Any:
+        """X of A X = B; numbers that are not finite where A is singular."""
+        return self.namespace.linalg.solve(a, b)
+
+    def solve_triangular(self, a: Any, b: Any, upper: bool) -> Any:
+        return self.solve(a, b)
+
+    def inv(self, a: Any) -> Any:
+        return self.namespace.linalg.inv(a)
+
+    def cholesky(self, a: Any) -> tuple[Any, Any]:
+        """L, and where L L^H is not A, which then is not positive definite."""
+        xp = self.namespace
+        lower = xp.linalg.cholesky(a)
+        adjoint = (xp.conj(lower) if xp.isdtype(a.dtype, "complex floating") else lower).mT
+        off, size = (xp.max(xp.abs(x), axis=(-2, -1)) for x in (lower @ adjoint - a, a))
+        return lower, ~(off <= xp.finfo(a.dtype).eps ** 0.5 * size)
+
+    def lu_factor(self, a: Any) -> tuple[Any, Any]:
+        """L and U, and the rows that steps exchange, counted from 0."""
+        raise NotImplementedError(f"{self.name} factors no stacks by LU on a device")
+
+    def eig(self, a: Any) -> tuple[Any, Any]:
+        return self.namespace.linalg.eig(a)
+
+    def expm(self, a: Any) -> Any:
+        raise NotImplementedError(f"{self.name} has no exponential of stacks on a device")
+
     def layout(self, x: Any) -> Any:
         """What arrays of one shape and dtype must have in common for `concat`."""
         return None

@@ -24,6 +24,39 @@ class CuPy(DLPack):
 
 
 class CuPyDevice(StandardDevice):
+    def solve(self, a: Any, b: Any) -> Any:
+        """NaN where A X is not B: of a singular matrix CuPy may give any X."""
+        xp = self.namespace
+        x = xp.linalg.solve(a, b)
+        off, of_a, of_x, of_b = (
+            xp.max(xp.abs(y), axis=(-2, -1), keepdims=True) for y in (a @ x - b, a, x, b)
+        )
+        solved = off <= xp.finfo(a.dtype).eps ** 0.5 * (of_a * of_x + of_b)
+        return xp.where(solved, x, xp.asarray(float("nan"), dtype=x.dtype))
+
+    def inv(self, a: Any) -> Any:
+        xp = self.namespace
+        return self.solve(a, xp.broadcast_to(xp.eye(a.shape[-1], dtype=a.dtype), a.shape))
+
+    def lu_factor(self, a: Any) -> tuple[Any, Any]:
+        from cupyx.scipy.linalg import lu_factor
+
+        lu, pivots = zip(*map(lu_factor, self._singly(a)), strict=True)
+        return self._stacked(a, lu), self._stacked(a, pivots)
+
+    def expm(self, a: Any) -> Any:
+        from cupyx.scipy.linalg import expm
+
+        return self._stacked(a, tuple(map(expm, self._singly(a))))
+
+    def _singly(self, a: Any) -> list[Any]:
+        """The matrices of a stack, for functions that take no stacks."""
+        return list(self.namespace.reshape(a, (-1, *a.shape[-2:])))
+
+    def _stacked(self, a: Any, results: tuple[Any, ...]) -> Any:
+        xp = self.namespace
+        return xp.reshape(xp.stack(results), (*a.shape[:-2], *results[0].shape))
+
     def stream(self) -> int:
         import cupy
 

@@ -314,6 +314,22 @@ class JaxDevice(StandardDevice):
     def nearest(self, dtype: np.dtype) -> np.dtype:
         return _nearest(dtype)
 
+    def solve_triangular(self, a: Any, b: Any, upper: bool) -> Any:
+        import jax
+
+        return jax.scipy.linalg.solve_triangular(a, b, lower=not upper)
+
+    def lu_factor(self, a: Any) -> tuple[Any, Any]:
+        import jax
+
+        lu, pivots, _ = jax.lax.linalg.lu(a)
+        return lu, pivots
+
+    def expm(self, a: Any) -> Any:
+        import jax
+
+        return jax.scipy.linalg.expm(a)
+
     def astype(self, x: Any, dtype: str) -> Any:
         return x.astype(dtype)
 

@@ -137,6 +137,29 @@ class TorchDevice(StandardDevice):
         with sys.modules["torch"]._C._DisableFuncTorch():
             return super().empty(shape, dtype)
 
+    def solve(self, a: Any, b: Any) -> Any:
+        return sys.modules["torch"].linalg.solve_ex(a, b).result
+
+    def solve_triangular(self, a: Any, b: Any, upper: bool) -> Any:
+        return sys.modules["torch"].linalg.solve_triangular(a, b, upper=upper)
+
+    def inv(self, a: Any) -> Any:
+        return sys.modules["torch"].linalg.inv_ex(a).inverse
+
+    def cholesky(self, a: Any) -> tuple[Any, Any]:
+        lower, info = sys.modules["torch"].linalg.cholesky_ex(a)
+        return lower, info != 0
+
+    def lu_factor(self, a: Any) -> tuple[Any, Any]:
+        lu, pivots, _ = sys.modules["torch"].linalg.lu_factor_ex(a)
+        return lu, pivots - 1
+
+    def eig(self, a: Any) -> tuple[Any, Any]:
+        return tuple(sys.modules["torch"].linalg.eig(a))
+
+    def expm(self, a: Any) -> Any:
+        return sys.modules["torch"].linalg.matrix_exp(a)
+
     def asarray(self, x: np.ndarray) -> Any:
         """Without waiting: the copy is from page-locked memory, which PyTorch keeps until it is done, but not
         until a graph is replayed."""

@@ -199,7 +199,7 @@ class Steps:
             numbers = " of complex numbers" if _is_complex(dtype) else ""
             raise NotFused(f"no kernel of a program has {name.lower()}{numbers}")
         m, n, k = sizes
-        order = _core.limits["order"]
+        order = _core.limits["cuda_order"]
         if name != "MATMUL" and (min(m, n) > order or m * n > order**2):
             raise NotFused("a matrix is larger than the kernels take")
         if text is not None and not m * n * k:

@@ -100,7 +100,7 @@ static void add_random(struct calls *x) {
     const smm_op op = ops[random_below(6)];
     smm_dtype dtype = dtypes[random_below(6)];
     if (!smm_takes(op, dtype)) dtype = SMM_F64;
-    const intptr_t n = size_up_to(random_below(8) ? 9 : SMM_MOST_ORDER);
+    const intptr_t n = size_up_to(random_below(8) ? 9 : 40);
     const bool product = op == SMM_OP_MATMUL, none = !random_below(20);
     const intptr_t batch = none ? 0 : size_up_to(random_below(3) ? 3 : 3000 / (n * n) + 20);
     add(x, op, dtype, batch, product ? size_up_to(9) : n, n, product || op == SMM_OP_SOLVE ? size_up_to(9) : 1);

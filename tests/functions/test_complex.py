@@ -310,7 +310,7 @@ def test_vectors_of_real_systems(isa, dtype, rng):
     assert_same_bits(smallmm.solve(a, again, out=again)[..., 0], x)
 
 
-@pytest.mark.parametrize("n", [3, 40])
+@pytest.mark.parametrize("n", [3, 40, 130])
 def test_functions_of_real_systems(dtype, n, rng):
     """What people call, beyond the kernels' orders, too."""
     a = normal(rng, (4, n, n), real(dtype)) + n * np.eye(n, dtype=real(dtype))
@@ -384,7 +384,7 @@ def test_numbers_follow_the_arrays(dtype, rng):
 # --- systems -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 3, 8, 32, 40])
+@pytest.mark.parametrize("n", [1, 3, 8, 32, 40, 130])
 @pytest.mark.parametrize("left", [True, False])
 def test_conjugate_transposes(isa, dtype, n, left, rng):
     a = normal(rng, (5, n, n), dtype) + n * np.eye(n, dtype=dtype)
@@ -511,7 +511,7 @@ def assert_positive(x):
     assert (largest & (np.abs(x.imag) <= 2 * eps) & (x.real > 0)).any(-2).all()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 17, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 17, 32, 33, 129])
 def test_eigh(isa, dtype, n, rng):
     a = hermitian(rng, n, dtype)
     w, v, info = smallmm.eigh_ex(a)
@@ -531,7 +531,7 @@ def test_eigh(isa, dtype, n, rng):
     assert (np.abs(values - w).max(-1) <= limit * norms(wide)).all()
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 5, 32, 33, 129])
 def test_triangles_of_hermitian_matrices(isa, dtype, n, rng):
     """Only one is read, and of the diagonal the real part; NaN stays in its matrix."""
     a = hermitian(rng, n, dtype)
@@ -551,7 +551,7 @@ def test_triangles_of_hermitian_matrices(isa, dtype, n, rng):
 
 @pytest.mark.parametrize(
     "shape",
-    [(1, 1), (3, 3), (4, 4), (5, 5), (8, 8), (17, 17), (32, 32), (5, 2), (2, 5), (40, 9), (9, 40), (34, 33)],
+    [(1, 1), (3, 3), (4, 4), (5, 5), (8, 8), (17, 17), (32, 32), (5, 2), (2, 5), (40, 9), (9, 40), (34, 33), (140, 130)],
 )
 @pytest.mark.parametrize("full", [False, True])
 def test_svd(isa, dtype, shape, full, rng):
@@ -613,7 +613,7 @@ def test_small_singular_values(isa, dtype, rng):
     np.testing.assert_allclose(products, exact, rtol=1e3 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize("n", [33, 50])
+@pytest.mark.parametrize("n", [129, 140])
 def test_orders_beyond_the_kernels(dtype, n, rng):
     a = normal(rng, (2, n, n), dtype) + n * np.eye(n, dtype=dtype)
     b = normal(rng, (2, n, 2), dtype)

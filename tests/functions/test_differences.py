@@ -365,14 +365,14 @@ def test_scipy_keywords_have_no_effect():
         scipy.linalg.solve(a, b, check_finite=True)
 
 
-def test_orders_above_32(rng):
-    a = normal(rng, (2, 33, 33), np.float64)
+def test_orders_above_128(rng):
+    a = normal(rng, (2, 129, 129), np.float64)
     np.testing.assert_allclose(smallmm.inv(a), np.linalg.inv(a))
     assert smallmm.explain("inv", a).kernel.startswith("lapack")
     assert smallmm.explain("inv", a[:, 1:, 1:]).kernel.startswith("smm_inv")
     assert smallmm.explain("lu_factor", a[:, :3]).kernel == "lapack getrf"
-    assert smallmm.explain("qr", np.ones((2, 1024, 1))).kernel.startswith("smm_qr")
-    assert smallmm.explain("qr", np.ones((2, 1025, 1))).kernel.startswith("lapack")
+    assert smallmm.explain("qr", np.ones((2, 16384, 1))).kernel.startswith("smm_qr")
+    assert smallmm.explain("qr", np.ones((2, 16385, 1))).kernel.startswith("lapack")
 
 
 # --- The same as NumPy ------------------------------------------------------------------------------------

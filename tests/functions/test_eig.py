@@ -9,7 +9,7 @@ from matrices import extreme, normal, orthonormal
 import smallmm
 import smallmm._core as core
 
-ORDERS = [*range(1, 10), 12, 15, 16, 17, 24, 31, 32, 33]  # the last is beyond our kernels
+ORDERS = [*range(1, 10), 12, 15, 16, 17, 24, 31, 32, 33, 64, 129]  # the last is beyond our kernels
 
 
 def similar(rng, t, dtype):
@@ -171,7 +171,7 @@ def matched(x, y):
     return most
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 17, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 17, 32, 33, 129])
 def test_eigenvalues(isa, number, n, rng):
     """As NumPy's of more digits, where they are well conditioned."""
     a = normal(rng, (20, n, n), number) + 4 * n * np.diag(np.arange(n)).astype(number)
@@ -206,7 +206,7 @@ def test_known_matrices(isa):
     np.testing.assert_array_equal(smallmm.eigvals([[1j]]), [1j])
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 17, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 17, 32, 33, 129])
 def test_not_finite(isa, number, n, rng):
     """NaN or an infinity makes that matrix NaN, is no error, and neighbours have the bits they had."""
     a = normal(rng, (40, n, n), number)

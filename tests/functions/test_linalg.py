@@ -263,7 +263,7 @@ def test_inverses_that_overflow(isa, dtype, n, rng):
 # --- Accuracy ------------------------------------------------------------------------------------------
 
 
-ORDERS = range(1, 34)  # the last is beyond our kernels
+ORDERS = [*range(1, 34), 40, 65, 128, 129]  # the last is beyond our kernels
 
 
 @pytest.mark.accuracy
@@ -494,7 +494,7 @@ def test_rank_at_a_large_tolerance():
 # --- Bad matrices --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 8, 12, 16, 24, 31, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 8, 12, 16, 24, 31, 32, 33, 66])
 class TestBadMatrices:
     def test_singular(self, isa, number, n, rng):
         a = good(rng, n, n, number)

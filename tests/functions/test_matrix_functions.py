@@ -53,7 +53,7 @@ class TestExpm:
             theirs = relative(theirs, expected) / unit_roundoff(np.float64)
             assert relative(got, expected) <= (20 * n + 2 * theirs) * u * max(1, norm1(given))
 
-    @pytest.mark.parametrize("n", [8, 16, 32, 33])  # of orders 2 and 3 SciPy loses thousands of u
+    @pytest.mark.parametrize("n", [8, 16, 32, 33, 129])  # of orders 2 and 3 SciPy loses thousands of u
     def test_beside_scipy(self, dtype, n, rng):
         for size in (1e-3, 0.3, 1, 4):
             a = (size * normal(rng, (20, n, n), np.float64) / np.sqrt(n)).astype(dtype)
@@ -136,7 +136,7 @@ class TestExpm:
         assert_same_bits(smallmm.expm(lower, assume_a="sym"), x)
         assert_same_bits(smallmm.expm(lower, assume_a="positive definite"), x)
 
-    @pytest.mark.parametrize("n", [2, 5, 16, 32, 33])
+    @pytest.mark.parametrize("n", [2, 5, 16, 32, 33, 129])
     @pytest.mark.parametrize("way", [np.triu, np.tril])
     def test_stiff_triangular(self, dtype, n, way, rng):
         """The diagonal and what is beside it are exact, however different the elements of the diagonal are,
@@ -325,7 +325,7 @@ class TestOfSymmetric:
 
 
 class TestMatrixPower:
-    @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 33])
+    @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 33, 129])
     def test_values(self, dtype, n, rng):
         a = (normal(rng, (6, n, n), dtype) / np.sqrt(n)).astype(dtype)
         u = unit_roundoff(dtype)

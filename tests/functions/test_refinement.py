@@ -15,7 +15,7 @@ from smallmm._core import isas_available
 from smallmm._functions.mixed import expert_solve_ex, mixed_solve_ex, refined
 from smallmm._functions.mixed_least_squares import mixed_lstsq_ex
 
-ORDERS = [1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 40]
+ORDERS = [1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 65, 130]
 
 
 def has_kernel_of_its_own(isa, m, n):
@@ -330,7 +330,7 @@ def residual_test(a, x, b):
     return np.abs(b - a @ x).max(-2) / size
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 8, 16, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 16, 32, 33, 129])
 class TestMixed:
     def test_converges(self, isa, n, rng):
         for condition, most in ((10, 3), (1e3, 4), (1e5, 6)):
@@ -464,7 +464,7 @@ class TestMixedArguments:
 # --- scaled systems ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 8, 17, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 17, 32, 33, 129])
 class TestExpert:
     def test_scales(self, isa, dtype, n, rng):
         """Rows and columns that are far apart do not count: the scaled matrix is what it was."""
@@ -648,7 +648,7 @@ def of_structure(word, rng, n):
     )
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 16, 33])
+@pytest.mark.parametrize("n", [1, 2, 5, 16, 33, 129])
 class TestLinsolve:
     @pytest.mark.parametrize("transposed", [False, True])
     @pytest.mark.parametrize("word", WORDS)
@@ -840,7 +840,7 @@ def number(request):
     return np.dtype(request.param)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 8, 17, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 17, 32, 33, 129])
 class TestComplex:
     """The bits are compared with the reference in test_linalg.py."""
 

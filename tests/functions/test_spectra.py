@@ -11,7 +11,7 @@ from matrices import extreme, normal, orthonormal, symmetric
 import smallmm
 import smallmm._core as core
 
-ORDERS = [*range(1, 10), 12, 15, 16, 17, 24, 31, 32, 33]  # the last is beyond our kernels
+ORDERS = [*range(1, 10), 12, 15, 16, 17, 24, 31, 32, 33, 64, 129]  # the last is beyond our kernels
 
 
 def with_eigenvalues(rng, values):
@@ -120,7 +120,7 @@ def test_signs(isa, dtype, n, rng):
         assert n > 32 or not np.signbit(v[v == 0]).any()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 16, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 16, 32, 33, 129])
 def test_triangles(isa, dtype, n, rng):
     """Only the one that UPLO names is read, whatever is in the other."""
     x = normal(rng, (21, n, n), dtype)
@@ -134,7 +134,7 @@ def test_triangles(isa, dtype, n, rng):
         assert_same(tuple(function(lower.mT, UPLO="U")), expected)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 17, 32, 33])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 17, 32, 33, 129])
 def test_not_finite(isa, dtype, n, rng):
     """NaN or an infinity makes that matrix NaN, is no error, and neighbours have the bits they had."""
     a = symmetric(normal(rng, (40, n, n), dtype))

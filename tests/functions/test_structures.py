@@ -419,7 +419,7 @@ class TestLDL:
     def test_pivots_are_lapacks(self, isa, wide, hermitian, rng):
         trf = "hetrf" if hermitian and wide == np.complex128 else "sytrf"
         (lapack,) = scipy.linalg.get_lapack_funcs((trf,), dtype=wide)
-        for n in (1, 2, 5, 17, 32, 40):
+        for n in (1, 2, 5, 17, 32, 40, 130):
             a = normal(rng, (9, n, n), np.dtype(wide))
             for lower in (False, True):
                 ld, pivots, info = smallmm.ldl_factor_ex(a, lower=lower, hermitian=hermitian)
@@ -464,7 +464,7 @@ class TestLDL:
                 limit = 20 * n * eps * np.linalg.cond(a[q].astype(complex)) * abs(expected).max()
                 assert abs(x[q] - expected).max() <= limit
 
-    @pytest.mark.parametrize("n", [3, 33])
+    @pytest.mark.parametrize("n", [3, 33, 129])
     def test_bad_matrices(self, isa, number, hermitian, n):
         a = np.stack([np.eye(n), np.zeros((n, n)), np.diag(np.arange(n)), np.full((n, n), np.nan)]).astype(
             number
@@ -500,7 +500,7 @@ class TestLDL:
                 assert_same(whole[q], alone)
             assert_same(x[q], solve(a[q], b[q])[0])
 
-    @pytest.mark.parametrize("n", [3, 33])
+    @pytest.mark.parametrize("n", [3, 33, 129])
     @pytest.mark.parametrize("lower", [True, False])
     @pytest.mark.parametrize("wide", [np.int32, np.int64])
     def test_wrong_pivots(self, isa, number, n, lower, hermitian, wide, rng):
@@ -596,7 +596,7 @@ class TestNearTheLargestNumber:
             gufunc = getattr(_core, name)
             assert_same(gufunc(*operands), _core.reference(gufunc, *operands))
 
-    @pytest.mark.parametrize("n", [2, 33])
+    @pytest.mark.parametrize("n", [2, 33, 129])
     def test_pivots_that_overflow(self, isa, number, n):
         m = np.finfo(number).max
         a, b = np.eye(n, dtype=number), np.zeros((n, 1), number)
@@ -685,7 +685,7 @@ class TestAuto:
         assert plan.kernel.startswith("smm_solve_pos_lanes")
         assert "12 positive definite" in str(plan)
         assert smallmm.explain("solve", a, b, assume_a="sym").kernel.startswith("smm_solve_sym_lanes")
-        assert smallmm.explain("solve", EYE(40), ONES(40), assume_a="sym").kernel == "lapack sytrf"
+        assert smallmm.explain("solve", EYE(140), ONES(140), assume_a="sym").kernel == "lapack sytrf"
 
 
 class TestOptions:
@@ -763,7 +763,7 @@ class TestComplex:
 
     @pytest.mark.parametrize("word", ["pos", "her", "sym"])
     def test_beyond_the_kernels(self, number, word, rng):
-        a, b = self.stack(word, rng, 33, number)[:2], normal(rng, (2, 33, 1), np.dtype(number))
+        a, b = self.stack(word, rng, 129, number)[:2], normal(rng, (2, 129, 1), np.dtype(number))
         assert_accurate_solution(smallmm.solve(a, b, assume_a=word), a, b)
 
     def test_one_bad_matrix_and_layouts(self, isa, number, rng):
@@ -816,7 +816,7 @@ class TestComplex:
         x = smallmm.linsolve(a[:, cols, rows], b, assume_a="pos", lower=True, packed=True)
         assert_same_bits(x, smallmm.solve(a, b, assume_a="pos", lower=True))
 
-    @pytest.mark.parametrize("n", [1, 2, 3, 40])
+    @pytest.mark.parametrize("n", [1, 2, 3, 40, 130])
     def test_diagonals(self, isa, number, n, rng):
         a, b = self.stack("banded", rng, n, number), normal(rng, (6, n, 18), np.dtype(number))
         x = smallmm.solve_banded((2, 1), stored(a, 2, 1), b)
@@ -827,7 +827,7 @@ class TestComplex:
         unpivoted = smallmm.solve_tridiagonal(*diagonals(a), b, pivot=False)
         assert_accurate_solution(unpivoted, np.tril(np.triu(a, -1), 1), b)
 
-    @pytest.mark.parametrize("n", [1, 2, 3, 40])
+    @pytest.mark.parametrize("n", [1, 2, 3, 40, 130])
     def test_definite_diagonals(self, isa, number, n, rng):
         """Of the main diagonal only the real part is read."""
         half = np.tril(np.triu(normal(rng, (6, n, n), np.dtype(number)), -2), -1)

@@ -12,9 +12,9 @@ from matrices import conditioned, deficient, extreme, normal, orthonormal
 import smallmm
 import smallmm._core as core
 
-SQUARES = [(n, n) for n in (*range(1, 10), 12, 16, 17, 24, 31, 32, 33)]
+SQUARES = [(n, n) for n in (*range(1, 10), 12, 16, 17, 24, 31, 32, 33, 64, 129)]
 JACOBI_MOST = 4  # larger orders are bidiagonalised
-SHAPES = [*SQUARES, (2, 1), (1, 3), (5, 3), (3, 5), (9, 8), (33, 2), (2, 40), (33, 31), (128, 8), (8, 128)]
+SHAPES = [*SQUARES, (2, 1), (1, 3), (5, 3), (3, 5), (9, 8), (33, 2), (2, 40), (33, 31), (128, 8), (8, 128), (40, 90), (140, 131)]
 FEW = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (8, 8), (13, 13), (32, 32), (33, 33), (7, 4), (4, 7)]
 
 

@@ -6,7 +6,8 @@ enum { WIDTH = TILE };
 /* A lower triangle in panels, and the reciprocals of its diagonal. */
 typedef struct triangle {
     vec l[PANELS_SIZE], r[SMM_MOST_ORDER], info;
-    bool plain; /* every element of the diagonal has a reciprocal */
+    vec x[SMM_MOST_ORDER * BLOCK]; /* right-hand sides, and their solutions */
+    bool plain;                    /* every element of the diagonal has a reciprocal */
 } triangle;
 _Static_assert(sizeof(triangle) <= SMM_KERNEL_WORKSPACE, "workspace of triangular_lanes");
 
@@ -111,13 +112,12 @@ _Static_assert(offsetof(smm_call, solve_triangular.x) == offsetof(smm_call, solv
                "so has SOLVE_POS");
 
 /* X of matrices q .. q+count-1, by the triangle alone or by its transpose, too. */
-INLINE void solve_right_sides(const triangle *t, const smm_call *call, intptr_t q, intptr_t count, bool reversed,
-                              bool both) {
+INLINE void solve_right_sides(triangle *t, const smm_call *call, intptr_t q, intptr_t count, bool reversed, bool both) {
     const intptr_t n = call->n;
     for (intptr_t k = 0; k < call->k; k += BLOCK) {
         const intptr_t width = least(BLOCK, call->k - k);
         smm_operand b = call->solve_triangular.b, c = call->solve_triangular.x;
-        vec x[SMM_MOST_ORDER * BLOCK];
+        vec *const x = t->x;
         b.data = (char *)b.data + k * b.col;
         c.data = (char *)c.data + k * c.col;
         lanes_load(x, &b, q, n, width, count);

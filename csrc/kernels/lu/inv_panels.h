@@ -99,15 +99,21 @@ SHARED void KERNEL(inv_panel)(inv_stack *s, intptr_t k, intptr_t steps) {
 
 /* --- the columns beside it --- */
 
+/* The columns of a vector that are not those of the panel, which begins so many columns after it. */
+INLINE mask inv_beside(intptr_t after) {
+    const bool apart = after <= -PANEL || after >= LANES;
+    return lane_mask(~(uint32_t)(apart ? 0 : after < 0 ? 0xf >> -after : 0xf << after));
+}
+
 /* Steps k .. k+steps-1 on `wide` vectors of columns, from j on, of the matrix in a lane; not on those of the panel. */
 INLINE void inv_product(const panel_stack *s, intptr_t lane, const T *f, intptr_t k, const int steps, intptr_t j,
-                        const int wide, uint64_t panel) {
+                        const int wide, intptr_t panel) {
     const intptr_t n = s->n;
     const int32_t *const at = &s->at[0][lane];
     T *const w = s->w + j;
     vec u[PANEL][PANEL_WIDE], y[PANEL_WIDE];
     mask other[PANEL_WIDE];
-    UNROLLED(int v = 0; v < wide; v++) other[v] = lane_mask(~(uint32_t)(panel >> j >> (v * LANES)));
+    UNROLLED(int v = 0; v < wide; v++) other[v] = inv_beside(panel - j - v * LANES);
     UNROLLED(int i = 0; i < steps; i++) {
         const T *const x = w + at[(k + i) * LANES], *const g = f + (k + i) * PANEL * LANES;
         UNROLLED(int v = 0; v < wide; v++) u[i][v] = lane_load(x + v * LANES);
@@ -135,7 +141,7 @@ INLINE void inv_product(const panel_stack *s, intptr_t lane, const T *f, intptr_
 
 /* The same on columns first .. last-1. */
 INLINE void inv_columns(const panel_stack *s, intptr_t lane, const T *f, intptr_t k, const int steps, intptr_t first,
-                        intptr_t last, uint64_t panel) {
+                        intptr_t last, intptr_t panel) {
     for (intptr_t j = first; j < last; j += PANEL_WIDE * LANES) {
         const intptr_t vectors = (last - j + LANES - 1) / LANES;
         if (vectors == 1)
@@ -153,15 +159,14 @@ INLINE void inv_columns(const panel_stack *s, intptr_t lane, const T *f, intptr_
 SHARED void KERNEL(inv_update)(const inv_stack *s, intptr_t lane, intptr_t k, intptr_t steps) {
     const panel_stack *const p = &s->p;
     const T *const f = (const T *)p->x + lane;
-    const uint64_t panel = (uint64_t)0xf << k; /* its columns */
     const intptr_t end = PANEL_APART ? k : p->n, next = PANEL_APART ? k + PANEL : p->n;
     if (steps == PANEL) {
-        inv_columns(p, lane, f, k, PANEL, 0, end, panel);
-        inv_columns(p, lane, f, k, PANEL, next, p->n, panel);
+        inv_columns(p, lane, f, k, PANEL, 0, end, k);
+        inv_columns(p, lane, f, k, PANEL, next, p->n, k);
     }
     for (intptr_t t = 0; t < steps && steps < PANEL; t++) {
-        inv_columns(p, lane, f + t * LANES, k + t, 1, 0, end, panel);
-        inv_columns(p, lane, f + t * LANES, k + t, 1, next, p->n, panel);
+        inv_columns(p, lane, f + t * LANES, k + t, 1, 0, end, k);
+        inv_columns(p, lane, f + t * LANES, k + t, 1, next, p->n, k);
     }
 }
 
@@ -210,31 +215,31 @@ INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack 
 }
 
 static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    enum { WORKSPACE = LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT) * sizeof(T) };
-    _Static_assert((int)WORKSPACE <= (int)SMM_KERNEL_WORKSPACE, "workspace of inv_panels");
+    enum { ROWS = LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT) * sizeof(T) };
+    _Static_assert(sizeof(inv_stack) + (size_t)ROWS <= SMM_KERNEL_WORKSPACE, "workspace of inv_panels");
     const intptr_t n = call->n;
     const smm_operand transposed = {call->inv.a.data, call->inv.a.batch, call->inv.a.col, call->inv.a.row};
-    inv_stack s;
-    panel_stack_in(&s.p, smm_kernel_workspace(), n, n);
+    inv_stack *const s = smm_kernel_workspace();
+    panel_stack_in(&s->p, (T *)(s + 1), n, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *const next = ahead_of(&call->inv.a, q, LANES * n * n);
         T squares[LANES] = {0};
-        panel_load(&s.p, &transposed, q, count);
-        s.size = lane_set(0);
-        s.singular = lane_mask(0);
+        panel_load(&s->p, &transposed, q, count);
+        s->size = lane_set(0);
+        s->singular = lane_mask(0);
         for (intptr_t k = 0; k < n; k += PANEL) {
             const intptr_t steps = least(PANEL, n - k);
-            KERNEL(inv_panel)(&s, k, steps);
+            KERNEL(inv_panel)(s, k, steps);
             for (intptr_t l = 0; l < count; l++) {
                 if (cold) prefetch(next + (l * n + k) * n, steps * n);
-                KERNEL(inv_update)(&s, l, k, steps);
+                KERNEL(inv_update)(s, l, k, steps);
             }
         }
         for (intptr_t l = 0; l < count; l++) {
-            squares[l] = inv_squares(&s.p, l);
-            inv_put_matrix(&call->inv.inverse, q + l, &s.p, l);
+            squares[l] = inv_squares(&s->p, l);
+            inv_put_matrix(&call->inv.inverse, q + l, &s->p, l);
         }
-        lanes_store_int(&call->inv.info, q, inv_doubts(false, lane_load(squares), s.size, s.singular), count);
+        lanes_store_int(&call->inv.info, q, inv_doubts(false, lane_load(squares), s->size, s->singular), count);
     }
 }

@@ -1,4 +1,6 @@
 /* lu_det.h: from the diagonal of U to the determinant, or its sign and the logarithm of its magnitude. */
+enum { LU_LANES_MOST = 24 }; /* the greatest height of lu_lanes.h */
+
 _Static_assert(offsetof(smm_call, det.det) == offsetof(smm_call, slogdet.sign), "the sign is stored as DET's result");
 
 /* The result for matrix q: p is the product of the factors u[0], u[step], ..., negated for an odd number of exchanges,
@@ -19,6 +21,9 @@ static void KERNEL(det_put)(const smm_call *call, intptr_t q, T p, bool safe, bo
             int e = 0;
             p *= (T)frexp((double)u[i * step], &e);
             exponent += e;
+            if (fabs((double)p) >= 0x1p-64) continue;
+            p *= (T)0x1p64; /* 128 halves would underflow in float32 */
+            exponent -= 64;
         }
     }
     if (call->op == SMM_OP_DET) {
@@ -47,7 +52,7 @@ INLINE void lanes_store_det(const smm_call *call, intptr_t q, intptr_t count, ve
         lane_store((T *)call->det.det.data + q, p);
         return;
     }
-    vec diagonal[SMM_MOST_ORDER]; /* a copy, so that the matrix itself may be in registers */
+    vec diagonal[LU_LANES_MOST]; /* a copy, so that the matrix itself may be in registers */
     for (intptr_t k = 0; k < n; k++) diagonal[k] = u[k * step];
     KERNEL(det_put_lanes)(call, q, count, p, safe, odd, diagonal, n);
 }

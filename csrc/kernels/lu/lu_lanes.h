@@ -6,9 +6,9 @@
 
 /* What is known of LANES matrices besides their factors. */
 typedef struct lu_group {
-    vec r[SMM_MOST_ORDER];                      /* reciprocals of the pivots */
-    mask swap[SMM_MOST_ORDER * SMM_MOST_ORDER]; /* k height + i: step k exchanged rows k and i */
-    mask odd;                                   /* an odd number of exchanges */
+    vec r[LU_LANES_MOST];                     /* reciprocals of the pivots */
+    mask swap[LU_LANES_MOST * LU_LANES_MOST]; /* k height + i: step k exchanged rows k and i */
+    mask odd;                                 /* an odd number of exchanges */
     vec info;
     bool tiny; /* some pivot has no exact reciprocal, being tiny, huge, zero, infinite or NaN */
 } lu_group;
@@ -61,7 +61,7 @@ enum { LU_IN_REGISTERS = 3 };
 
 /* Column j of A becomes that of L and U. */
 INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
-    vec x[SMM_MOST_ORDER], r = lane_set(0);
+    vec x[LU_LANES_MOST], r = lane_set(0);
     bool divide = false;
     UNROLLED(int i = 0; i < height; i++) x[i] = a[i * height + j];
     UNROLLED(int k = 0; k < height; k++) { /* no way out of the loop before its end, or it would not unroll */
@@ -88,7 +88,7 @@ INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
 }
 
 /* Arrays have constant sizes, or they would not be taken apart into registers. */
-enum { LU_GROUPS = 4, LU_WORKSPACE = SMM_MOST_ORDER * SMM_MOST_ORDER };
+enum { LU_GROUPS = 4, LU_WORKSPACE = LU_LANES_MOST * LU_LANES_MOST };
 
 /* Groups under way; those of small matrices are in registers. */
 typedef struct lu_stack {
@@ -156,7 +156,7 @@ INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int hei
 /* The same where some pivot has no exact reciprocal; elements of x are `step` apart. */
 SHARED void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, const lu_group *g, intptr_t height,
                                        intptr_t n) {
-    vec y[SMM_MOST_ORDER];
+    vec y[LU_LANES_MOST];
     for (intptr_t i = 0; i < n; i++) y[i] = x[i * step];
     for (intptr_t k = 0; k < n; k++) {
         for (intptr_t i = k + 1; i < n; i++) {
@@ -176,7 +176,7 @@ SHARED void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, cons
 
 /* Do the exchanges of the steps after k to column k of L. */
 INLINE void lu_permute(vec *a, const lu_group *g, const int height, intptr_t n, const int k) {
-    vec x[SMM_MOST_ORDER];
+    vec x[LU_LANES_MOST];
     UNROLLED(int i = 1; i < height; i++) x[i] = a[i * height + k];
     UNROLLED(int i = 1; i < height; i++)
         if (i > k && i < n) lu_exchange(x, g->swap + i * height, height, i);
@@ -206,7 +206,7 @@ INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, con
         for (intptr_t j = 0; j < n; j++) a[i * n + j] = a[i * height + j];
     lanes_store(&call->lu.lu, q, a, n, n, count);
     lanes_fill_nan(&call->lu.lu, q, g->info, n, n, count);
-    vec pivots[SMM_MOST_ORDER];
+    vec pivots[LU_LANES_MOST];
     if (height <= LU_IN_REGISTERS)
         UNROLLED(int k = 0; k < height; k++) pivots[k] = lu_pivot(g, height, k);
     else
@@ -257,14 +257,14 @@ INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, int
                            const vec *a, const lu_group *g, const int height) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
     const smm_operand b = lu_columns(call->solve.b, j), c = lu_columns(call->solve.x, j);
-    vec x[SMM_MOST_ORDER * BLOCK];
+    vec x[LU_LANES_MOST * BLOCK];
     lanes_load(x, &b, q, n, width, count);
     ROLLED(intptr_t l = 0; l < width; l++) {
         if (__builtin_expect(g->tiny, 0) && height > LU_IN_REGISTERS) {
             KERNEL(lu_substitute_tiny)(x + l, width, a, g, height, n);
             continue;
         }
-        vec y[SMM_MOST_ORDER];
+        vec y[LU_LANES_MOST];
         UNROLLED(int i = 0; i < height; i++) y[i] = i < n ? x[i * width + l] : lane_set(0);
         if (__builtin_expect(g->tiny, 0) && height <= LU_IN_REGISTERS)
             lu_substitute(y, a, g, height, n, true);

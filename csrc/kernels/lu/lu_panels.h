@@ -149,7 +149,7 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr
     const intptr_t n = s->n;
     const strides b = strides_of(&call->solve.b);
     const smm_operand c = lu_columns(call->solve.x, j);
-    vec x[SMM_MOST_ORDER * PANEL];
+    vec *const x = s->b;
     for (intptr_t l = 0; l < count; l++) {
         const T *const from = (const T *)call->solve.b.data + (q + l) * b.batch + j * b.col;
         T *const to = s->w + l * s->size + n;
@@ -209,28 +209,28 @@ INLINE void lu_det(const smm_call *call, intptr_t q, const panel_stack *s, intpt
 /* LU, SOLVE, DET or SLOGDET. */
 static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n, sides = call->op == SMM_OP_SOLVE ? call->k : 0;
-    enum { WORKSPACE = LANES * (SMM_MOST_ORDER * (SMM_MOST_ORDER + PANEL_UNIT) + PANEL_UNIT) * sizeof(T) };
-    _Static_assert((int)WORKSPACE <= (int)SMM_KERNEL_WORKSPACE, "workspace of lu_panels");
-    panel_stack s;
-    panel_stack_in(&s, smm_kernel_workspace(), n, n + least(PANEL, sides));
+    enum { ROWS = LANES * (SMM_MOST_ORDER * (SMM_MOST_ORDER + PANEL_UNIT) + PANEL_UNIT) * sizeof(T) };
+    _Static_assert(sizeof(panel_stack) + (size_t)ROWS <= SMM_KERNEL_WORKSPACE, "workspace of lu_panels");
+    panel_stack *const s = smm_kernel_workspace();
+    panel_stack_in(s, (T *)(s + 1), n, n + least(PANEL, sides));
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *const next = ahead_of(&call->a, q, LANES * n * n);
-        panel_load(&s, &call->a, q, count);
+        panel_load(s, &call->a, q, count);
         for (intptr_t k = 0; k < n; k += PANEL) {
-            KERNEL(lu_panel)(&s, k);
+            KERNEL(lu_panel)(s, k);
             for (intptr_t l = 0; l < count; l++) {
                 if (cold) prefetch(next + (l * n + k) * n, PANEL * n);
-                KERNEL(lu_update)(&s, l, k);
+                KERNEL(lu_update)(s, l, k);
             }
         }
-        lanes_store_int(smm_info(call), q, s.info, count);
+        lanes_store_int(smm_info(call), q, s->info, count);
         for (intptr_t j = 0; j < sides; j += PANEL)
-            KERNEL(lu_solve_panels)(call, &s, q, count, j, least(PANEL, sides - j));
+            KERNEL(lu_solve_panels)(call, s, q, count, j, least(PANEL, sides - j));
         for (intptr_t l = 0; l < count && call->op != SMM_OP_SOLVE; l++)
             if (call->op == SMM_OP_LU)
-                lu_store(call, q + l, &s, l);
+                lu_store(call, q + l, s, l);
             else
-                lu_det(call, q + l, &s, l);
+                lu_det(call, q + l, s, l);
     }
 }

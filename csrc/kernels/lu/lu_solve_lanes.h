@@ -73,18 +73,23 @@ INLINE vec lu_look_at(const smm_call *call, const smm_operand *from, const vec *
     return info;
 }
 
+/* LANES matrices under way. */
+typedef struct lu_solve_stack {
+    vec a[SMM_MOST_ORDER * SMM_MOST_ORDER], x[SMM_MOST_ORDER * BLOCK], y[SMM_MOST_ORDER];
+    vec r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER];
+} lu_solve_stack;
+_Static_assert(sizeof(lu_solve_stack) <= SMM_KERNEL_WORKSPACE, "workspace of lu_solve_lanes");
+
 static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
     const bool transposed = call->form & SMM_TRANSPOSED;
     smm_operand from = call->lu_solve.a;
     if (transposed) from.row = call->lu_solve.a.col, from.col = call->lu_solve.a.row;
-    _Static_assert(SMM_MOST_ORDER * SMM_MOST_ORDER * sizeof(vec) <= SMM_KERNEL_WORKSPACE,
-                   "workspace of lu_solve_lanes");
-    vec *const a = smm_kernel_workspace();
+    lu_solve_stack *const s = smm_kernel_workspace();
+    vec *const a = s->a, *const r = s->r, *const pivots = s->pivots, *const x = s->x, *const y = s->y;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *next = ahead_of(&call->lu_solve.a, q, LANES * n * n);
-        vec r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER];
         lanes_load(a, &from, q, n, n, count);
         for (intptr_t k = 0; k < n && cold; k++) prefetch(next + k * LANES * n, LANES * n);
         const vec info = lu_look_at(call, &call->lu_solve.pivots, a, r, pivots, q, count);
@@ -92,10 +97,8 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
         for (intptr_t j = 0; j < call->k; j += BLOCK) {
             const intptr_t width = least(BLOCK, call->k - j);
             const smm_operand b = lu_columns(call->lu_solve.b, j), c = lu_columns(call->lu_solve.x, j);
-            vec x[SMM_MOST_ORDER * BLOCK];
             lanes_load(x, &b, q, n, width, count);
             for (intptr_t l = 0; l < width; l++) {
-                vec y[SMM_MOST_ORDER];
                 for (intptr_t i = 0; i < n; i++) y[i] = x[i * width + l];
                 lu_solve_strided(y, a, n, 1, r, pivots, n, transposed);
                 for (intptr_t i = 0; i < n; i++) x[i * width + l] = y[i];

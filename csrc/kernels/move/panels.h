@@ -10,11 +10,12 @@ enum {
     PANEL_APART = (int)LANES <= (int)PANEL                          /* panels end where vectors do */
 };
 
-/* LANES matrices under way. */
+/* LANES matrices under way. It begins its thread's workspace, and their rows follow. */
 typedef struct panel_stack {
     T *w;                                /* their rows */
     intptr_t n, pitch, size;             /* of a matrix in w: order, elements from row to row and to the next one */
     vec x[SMM_MOST_ORDER * PANEL];       /* the panel, by rows */
+    vec b[SMM_MOST_ORDER * PANEL];       /* right-hand sides, by rows */
     vec r[SMM_MOST_ORDER], info;         /* reciprocals of the pivots; the first step, from 1, whose pivot is zero */
     int32_t swap[SMM_MOST_ORDER][LANES], /* step k exchanges rows k and swap[k] */
         at[SMM_MOST_ORDER][LANES];       /* where in w the row that is now row i begins */

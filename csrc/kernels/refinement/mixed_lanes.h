@@ -7,11 +7,12 @@
 enum {
     MIXED_TILE = 256,
     MIXED_COLUMNS = 4,
+    MIXED_CACHED = 2 * LANES * 32 * 32, /* elements of matrices that a tile of more than two vectors may have */
     MIXED_ELEMENTS = 2 * LANES * SMM_MOST_ORDER * SMM_MOST_ORDER, /* of the matrices of a tile */
-    MIXED_RIGHT = MIXED_COLUMNS * 2048, /* of its right-hand sides: tile n <= sqrt(MIXED_TILE MIXED_ELEMENTS) */
+    MIXED_RIGHT = MIXED_COLUMNS * 2048, /* of its right-hand sides: tile n <= sqrt(MIXED_TILE MIXED_CACHED) */
     MIXED_VECTORS = MIXED_TILE / LANES,
 };
-_Static_assert(MIXED_TILE *MIXED_ELEMENTS <= 2048 * 2048, "MIXED_RIGHT");
+_Static_assert(MIXED_TILE *MIXED_CACHED <= 2048 * 2048 && 2 * LANES * SMM_MOST_ORDER <= 2048, "MIXED_RIGHT");
 _Static_assert(MIXED_TILE % (2 * LANES) == 0, "tiles of whole vectors of float32");
 
 enum { MIXED_STEPS = 30, MIXED_OVERFLOWED = -2, MIXED_SINGULAR = -3, MIXED_NOT_CONVERGED = -MIXED_STEPS - 1 };
@@ -33,7 +34,10 @@ static intptr_t KERNEL(solve_mixed_lanes_workspace)(const smm_call *call) {
     return SMM_KERNEL_WORKSPACE + sizeof(mixed);
 }
 
-INLINE intptr_t mixed_tile(intptr_t n) { return least(MIXED_TILE, MIXED_ELEMENTS / (n * n)) & -(2 * LANES); }
+INLINE intptr_t mixed_tile(intptr_t n) {
+    const intptr_t fits = least(MIXED_TILE, MIXED_CACHED / (n * n)) & -(2 * LANES);
+    return fits ? fits : 2 * LANES;
+}
 
 /* Row-major matrices, one right after the other. */
 INLINE smm_operand mixed_dense(void *x, intptr_t rows, intptr_t cols, intptr_t size) {

@@ -181,8 +181,8 @@ INLINE void bidiagonal_sweep(bidiagonal *x, eigh_turns *turns, eigh_rows *rows, 
 
 /* The magnitudes of d become the singular values, the `height` rows of V, where wanted, are rotated; info: how many e_i
  * are not yet negligible when a matrix is given up. */
-INLINE void bidiagonal_iterate(bidiagonal *x, vec *const *v, intptr_t n, intptr_t height, const bool vectors) {
-    eigh_turns turns[2][BIDIAGONAL_GROUPS];
+INLINE void bidiagonal_iterate(bidiagonal *x, eigh_turns turns[2][BIDIAGONAL_GROUPS], vec *const *v, intptr_t n,
+                               intptr_t height, const bool vectors) {
     eigh_rows rows[BIDIAGONAL_GROUPS] = {{NULL, 0, NULL}};
     intptr_t sweep = 0, end = n - 1;
     UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {

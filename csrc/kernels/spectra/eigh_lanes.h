@@ -322,33 +322,37 @@ INLINE void eigh_lanes_few(const smm_call *call, intptr_t first, intptr_t last, 
     }
 }
 
-_Static_assert(QR_WORKSPACE * sizeof(num) <= SMM_KERNEL_WORKSPACE, "workspace of eigh_lanes");
+typedef struct eigh_workspace {
+    num a[QR_WORKSPACE];
+    eigh_stack x[EIGH_GROUPS];
+    eigh_turns turns[2];
+} eigh_workspace;
+_Static_assert(sizeof(eigh_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of eigh_lanes");
 
 static void KERNEL(eigh_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
-    vec *const a = smm_kernel_workspace();
-    eigh_stack x = {.a = a};
-    eigh_turns turns[2];
+    eigh_workspace *const workspace = smm_kernel_workspace();
+    eigh_stack *const x = workspace->x;
+    x->a = (vec *)workspace->a;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        eigh_begin(call, q, &x, n, count, cold, true, false);
-        eigh_iterate(&x, turns, n, PARTS * n, 1, true, false);
-        eigh_end(call, q, &x, n, count, true, false);
+        eigh_begin(call, q, x, n, count, cold, true, false);
+        eigh_iterate(x, workspace->turns, n, PARTS * n, 1, true, false);
+        eigh_end(call, q, x, n, count, true, false);
     }
 }
 
 static void KERNEL(eigvalsh_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
-    vec *const a = smm_kernel_workspace();
-    eigh_stack x[EIGH_GROUPS];
-    eigh_turns turns[2];
+    eigh_workspace *const workspace = smm_kernel_workspace();
+    eigh_stack *const x = workspace->x;
     for (intptr_t q = first; q < last; q += EIGH_GROUPS * LANES) {
         ROLLED(int g = 0; g < EIGH_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            x[g].a = a;
+            x[g].a = (vec *)workspace->a;
             eigh_begin(call, at, &x[g], n, least(LANES, last - at), cold, false, false);
         }
-        eigh_iterate(x, turns, n, n, EIGH_GROUPS, false, false);
+        eigh_iterate(x, workspace->turns, n, n, EIGH_GROUPS, false, false);
         ROLLED(int g = 0; g < EIGH_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
             eigh_end(call, at, &x[g], n, least(LANES, last - at), false, false);

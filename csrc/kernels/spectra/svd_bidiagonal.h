@@ -104,6 +104,9 @@ SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr
 
 typedef struct svd_bidiagonal_workspace {
     num a[BIDIAGONAL_GROUPS][QR_WORKSPACE], x[BIDIAGONAL_GROUPS][QR_WORKSPACE];
+    svd_stack stack[BIDIAGONAL_GROUPS];
+    bidiagonal b[BIDIAGONAL_GROUPS];
+    eigh_turns turns[2][BIDIAGONAL_GROUPS];
 } svd_bidiagonal_workspace;
 static intptr_t KERNEL(svd_bidiagonal_workspace)(const smm_call *call) {
     (void)call;
@@ -114,8 +117,8 @@ static intptr_t KERNEL(svd_bidiagonal_workspace)(const smm_call *call) {
 INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
     const svd_operands o = svd_operands_of(call, vectors);
     svd_bidiagonal_workspace *const workspace = smm_kernel_workspace();
-    svd_stack x[BIDIAGONAL_GROUPS];
-    bidiagonal b[BIDIAGONAL_GROUPS];
+    svd_stack *const x = workspace->stack;
+    bidiagonal *const b = workspace->b;
     vec *v[BIDIAGONAL_GROUPS];
     for (intptr_t q = first; q < last; q += BIDIAGONAL_GROUPS * LANES) {
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
@@ -125,7 +128,7 @@ INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t
             v[g] = (vec *)x[g].v;
             svd_bidiagonal_begin(&o, at, &x[g], &b[g], least(LANES, last - at), cold, vectors);
         }
-        bidiagonal_iterate(b, v, o.n, PARTS * o.n, vectors);
+        bidiagonal_iterate(b, workspace->turns, v, o.n, PARTS * o.n, vectors);
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
             KERNEL(bidiagonal_arrange)(&x[g], &b[g], o.n, vectors);

@@ -73,8 +73,8 @@ INLINE void numbers_scatter(num *to, const int32_t *place, num x) {
 /* Columns by length, the longest first. */
 INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
     const intptr_t step = row_step(n);
-    int32_t place[SMM_MOST_ORDER][LANES];
-    vec squares[SMM_MOST_ORDER];
+    int32_t place[SVD_JACOBI_MOST][LANES];
+    vec squares[SVD_JACOBI_MOST];
     for (intptr_t j = 0; j < n; j++) squares[j] = lane_set(0);
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) squares[j] = num_add_square(x->a[i * step + j], squares[j]);
@@ -259,8 +259,8 @@ INLINE vec svd_length(const num *x, intptr_t n, const bool unrolled) {
 /* Columns of V P, which are conjugated rows, in the order of their lengths. */
 INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
     const intptr_t step = row_step(n);
-    int32_t place[SMM_MOST_ORDER][LANES], row[SMM_MOST_ORDER][LANES];
-    vec s[SMM_MOST_ORDER];
+    int32_t place[SVD_JACOBI_MOST][LANES], row[SVD_JACOBI_MOST][LANES];
+    vec s[SVD_JACOBI_MOST];
     for (intptr_t j = 0; j < n; j++) {
         s[j] = svd_length(x->x + j * step, n, false);
         lane_store_int(row[j], lane_mul(x->perm[j], lane_set((T)step)));
@@ -508,7 +508,7 @@ INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, v
 INLINE void svd_lanes_of(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors,
                          svd_stack x, intptr_t m, intptr_t n, const bool unrolled) {
     const svd_operands o = svd_operands_of(call, vectors);
-    svd_round rounds[SMM_MOST_ORDER];
+    svd_round rounds[SVD_JACOBI_MOST];
     svd_plan_rounds(rounds, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);

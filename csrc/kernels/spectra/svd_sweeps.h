@@ -48,7 +48,7 @@ INLINE svd_operands svd_operands_of(const smm_call *call, const bool vectors) {
 }
 
 /* Element l of place_j says where lane l's j goes, when keys descend and equal ones stay in order. */
-INLINE void svd_places(int32_t place[SMM_MOST_ORDER][LANES], const vec *key, intptr_t n) {
+INLINE void svd_places(int32_t (*place)[LANES], const vec *key, intptr_t n) {
     const vec one = lane_set(1), zero = lane_set(0);
     for (intptr_t j = 0; j < n; j++) {
         vec before = zero;
@@ -74,7 +74,7 @@ INLINE vec svd_tolerance_squared(intptr_t n) {
 /* Round r of a sweep rotates the pairs i < j of which i + j is r or r + n: no row is in two of them. Over n rounds all
  * pairs come, as if row by row. */
 typedef struct svd_round {
-    uint8_t count, i[SMM_MOST_ORDER / 2], j[SMM_MOST_ORDER / 2];
+    uint8_t count, i[SVD_JACOBI_MOST / 2], j[SVD_JACOBI_MOST / 2];
 } svd_round;
 INLINE void svd_plan_rounds(svd_round *rounds, intptr_t n) {
     for (intptr_t r = 1; r <= n; r++) {

@@ -19,6 +19,11 @@ typedef struct ldl_group {
                                   * diagonal, negated */
     mask starts[SMM_MOST_ORDER]; /* where step k is the first one of a block */
     vec info;
+    /* of a step: the columns of its block, before and after it is divided; the column that may be exchanged, what was
+     * and what goes in its place; the conjugates of a column */
+    num x[SMM_MOST_ORDER], y[SMM_MOST_ORDER], l[SMM_MOST_ORDER], z[SMM_MOST_ORDER], was[SMM_MOST_ORDER],
+        goes[SMM_MOST_ORDER], mirrored[SMM_MOST_ORDER];
+    num sides[SMM_MOST_ORDER * BLOCK]; /* right-hand sides */
 } ldl_group;
 _Static_assert(sizeof(ldl_group) <= SMM_KERNEL_WORKSPACE, "workspace of ldl_lanes");
 
@@ -79,12 +84,12 @@ INLINE void ldl_put(num *a, vec r, const num *z, intptr_t k, intptr_t n, bool he
 
 /* What a step does. */
 typedef struct ldl_choice {
-    mask none;             /* the pivot is useless or NaN */
-    mask exchanges;        /* row p with the last one of the block */
-    mask starts;           /* a block of order 2 */
-    vec p;                 /* that row */
-    num of_p;              /* its element on the diagonal */
-    num z[SMM_MOST_ORDER]; /* column p */
+    mask none;      /* the pivot is useless or NaN */
+    mask exchanges; /* row p with the last one of the block */
+    mask starts;    /* a block of order 2 */
+    vec p;          /* that row */
+    num of_p;       /* its element on the diagonal */
+    num *z;         /* column p */
 } ldl_choice;
 
 /* Step k: x is column k. A lane in the second step of a block does nothing. */
@@ -121,8 +126,9 @@ INLINE void ldl_choose(ldl_choice *c, const num *a, const num *x, mask ends, int
 
 /* Exchange rows and columns p and the last one of the block: of the first column of the block in x, of the second, if
  * there is one, in y, and of all others in A. */
-INLINE void ldl_exchange(num *a, const ldl_choice *c, num *x, num *y, intptr_t k, intptr_t n, bool hermitian) {
-    num was[SMM_MOST_ORDER]; /* column `last`, but row `last` left of it; all is as it was where nothing is exchanged */
+INLINE void ldl_exchange(ldl_group *g, const ldl_choice *c, num *x, num *y, intptr_t k, intptr_t n, bool hermitian) {
+    num *const a = g->a, *const goes = g->goes;
+    num *const was = g->was; /* column `last`, but row `last` left of it; all is as it was where nothing is exchanged */
     intptr_t row = k;
     do was[row] = lane_any(c->starts) ? num_select(c->starts, a[ldl_beside(row, k + 1)], x[row]) : x[row];
     while (++row < n);
@@ -130,7 +136,6 @@ INLINE void ldl_exchange(num *a, const ldl_choice *c, num *x, num *y, intptr_t k
     const num of_last = num_select(c->starts, was[next], was[k]);
     const num crossing = num_select(c->starts, c->z[next], c->z[k]);
     const num of_p = num_select(c->exchanges, c->of_p, of_last), first = x[k];
-    num goes[SMM_MOST_ORDER];
     for (intptr_t i = k; i < n; i++) {
         const mask here = lane_equal(c->p, lane_set((T)i));
         const num comes = num_select(here, crossing, num_select(c->exchanges, c->z[i], was[i]));
@@ -190,7 +195,7 @@ INLINE void ldl_subtract(ldl_group *g, num *x, num *l, const num *y, mask none, 
             x[i] = num_select(none, num_set(0), x[i]);
             l[i] = num_select(none, num_set(0), l[i]);
         }
-    num mirrored[SMM_MOST_ORDER];
+    num *const mirrored = g->mirrored;
     for (intptr_t j = k + 1; j < n && hermitian; j++) mirrored[j] = num_conj(l[j]);
     const num *const right = hermitian ? mirrored : l;
     for (intptr_t i = k + 1; i < n; i++) {
@@ -209,11 +214,11 @@ INLINE void ldl_factor(ldl_group *g, intptr_t n, bool upper, bool hermitian) {
     g->info = lane_set(0);
     for (intptr_t k = 0; k < n; k++) {
         const mask ends = ldl_ends(g, k);
-        num x[SMM_MOST_ORDER], y[SMM_MOST_ORDER], l[SMM_MOST_ORDER];
-        ldl_choice c;
+        num *const x = g->x, *const y = g->y, *const l = g->l;
+        ldl_choice c = {.z = g->z};
         for (intptr_t i = k; i < n; i++) x[i] = g->a[ldl_place(i, k)];
         ldl_choose(&c, g->a, x, ends, k, n, hermitian);
-        if (lane_any(c.exchanges)) ldl_exchange(g->a, &c, x, y, k, n, hermitian);
+        if (lane_any(c.exchanges)) ldl_exchange(g, &c, x, y, k, n, hermitian);
         const vec row = lane_set((T)n), number = upper ? lane_sub(row, c.p) : lane_add(c.p, lane_set(1));
         vec pivot = lane_select(c.starts, lane_negate(number), number);
         if (k) pivot = lane_select(ends, g->pivots[k - 1], pivot);
@@ -288,16 +293,15 @@ INLINE void ldl_load(ldl_group *g, const smm_call *call, intptr_t q, intptr_t co
 }
 
 /* X; NaN where there is none. */
-INLINE void ldl_solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t q,
-                          const ldl_group *g, intptr_t count) {
+INLINE void ldl_solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t q, ldl_group *g,
+                          intptr_t count) {
     const intptr_t n = call->n;
     for (intptr_t j = 0; j < call->k; j += BLOCK) {
         const intptr_t width = least(BLOCK, call->k - j);
         const smm_operand from = numbers_columns(*b, j), c = numbers_columns(*to, j);
-        num x[SMM_MOST_ORDER * BLOCK];
+        num *const x = g->sides, *const y = g->y;
         KERNEL(numbers_load)(x, &from, q, n, width, count);
         for (intptr_t l = 0; l < width; l++) {
-            num y[SMM_MOST_ORDER];
             for (intptr_t i = 0; i < n; i++) y[i] = x[smm_ldl_turned(call, i) * width + l];
             ldl_solve_one(g, y, n, ldl_is_hermitian(call));
             for (intptr_t i = 0; i < n; i++) x[smm_ldl_turned(call, i) * width + l] = y[i];
@@ -318,7 +322,7 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
         ldl_factor(g, n, call->form & SMM_UPPER, ldl_is_hermitian(call));
         vec pivots[SMM_MOST_ORDER];
         for (intptr_t i = 0; i < n; i++) {
-            num x[SMM_MOST_ORDER];
+            num *const x = g->x;
             for (intptr_t j = 0; j < n; j++) x[smm_ldl_turned(call, j)] = j <= i ? g->a[ldl_place(i, j)] : num_set(0);
             smm_operand row = o->ld;
             row.data = (char *)row.data + smm_ldl_turned(call, i) * row.row;
