@@ -133,6 +133,17 @@ class Group:
         shapes = {(len(self), *x.shape[1:]) for x in self._stacks}
         return shapes.pop() if len(shapes) == 1 else ()
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """A stack of members of one shape; TypeError if they have several."""
+        if self._stacks and not self.common_shape:
+            raise TypeError(
+                f"{self!r} is no array: its members have several shapes; call this function, which takes "
+                "arrays, for each member"
+            )
+        if copy is False:
+            raise ValueError(f"{self!r} becomes an array by a copy only")
+        return np.array(list(self), dtype)
+
     @property
     def mT(self) -> "Group":
         """The group of the transposes, without a copy."""
