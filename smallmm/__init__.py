@@ -111,6 +111,7 @@ if TYPE_CHECKING:
         unpatch_numpy,
         unpatch_torch,
     )
+    from ._programs.failures import FailedStep, FusedExResult
     from ._programs.fuse import fuse
     from ._tools.bench import bench
     from ._tools.tune import TuneResult, tune
@@ -129,6 +130,7 @@ _LATER = {
     ),
     "_functions.contract": ("contract", "einsum"),
     "_functions.convolution": ("conv2d",),
+    "_programs.failures": ("FailedStep", "FusedExResult"),
     "_programs.fuse": ("fuse",),
     "_calls.groups": ("Group",),
     "_patching.explain_patched": ("PatchExplanation", "PatchedLoop"),
@@ -163,6 +165,8 @@ __all__ = [
     "EigvalsExResult",
     "EigvalshExResult",
     "Explanation",
+    "FailedStep",
+    "FusedExResult",
     "FusedExplanation",
     "FusedStep",
     "Group",

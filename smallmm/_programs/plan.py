@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._base.composition import Composition
-from .._base.errors import LinAlgError
 from .._base.shapes import PRODUCTS, dtype_of
-from .arrays import any_failed, core_strides, is_dense, on_host
+from .arrays import any_failed, core_strides, is_dense
 from .compile import (
     NotCompiled,
     compiled,
@@ -22,6 +21,7 @@ from .compile import (
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
 from .dtypes import COMPLEX, real_of
+from .failures import Failures, FusedExResult
 from .long_sums import LongProgram
 from .record import Record
 from .symbols import Symbol, record_of
@@ -53,6 +53,7 @@ class Plan:
         self.steps = needed_steps(record, results)
         self.fallible = record.fallible()
         self.columns = info_columns(record) if with_info else []
+        self.failures = Failures(self.steps, self.fallible, self.columns)
         self.programs: dict[Any, Any] = {}
         self.prepared: set[Any] = set()  # programs that `_core.Prepared` has, and for which numbers
         self.why_not = ""
@@ -81,27 +82,10 @@ class Plan:
         answer = self.make(results)
         if info is None or not any_failed(name, info):
             return answer
-        info = on_host(name, info)
-        first = 0
-        for step, columns in zip(self.fallible, self.columns, strict=True):
-            own = info[..., first : first + columns]
-            first += columns
-            bad = np.any(own != 0, axis=-1)
-            count = np.count_nonzero(bad)
-            if not count:
-                continue
-            where = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(bad)))[: bad.ndim]
-            code = int(own[(*where, slice(None))][own[(*where, slice(None))] != 0][0])
-            at = f", the first at index {where}" if where else ""
-            number = self.steps.index(step)
-            raise LinAlgError(
-                f"{name}: step {number}, {step.label}, fails for {count} of {bad.size} matrices{at}: "
-                f"info is {code}, as {step.label} says; see .info, with a column for each step that can "
-                "fail, and .result",
-                info,
-                answer,
-            )
-        return answer
+        raise self.failures.error(name, answer, info)
+
+    def ex_result(self, name: str, results: list[Any], info: Any) -> FusedExResult:
+        return self.failures.result(name, self.make(results), results, self.results[0].ndim, info)
 
     def on_device(self) -> DeviceProgram | None:
         """The program for arrays of a device; None if there is none."""
