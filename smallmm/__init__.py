@@ -85,7 +85,7 @@ from ._tools.config import get_num_threads, set_num_threads, show_config, thread
 from .cuda import CudaUnavailableError
 
 if TYPE_CHECKING:
-    from . import numa, testing  # noqa: F401
+    from . import numa, testing
     from ._calls.groups import Group
     from ._functions.chains import (
         KalmanStepResult,
@@ -285,6 +285,7 @@ __all__ = [
     "tensordot",
     "tensorinv",
     "tensorsolve",
+    "testing",
     "threads",
     "trace",
     "tune",
@@ -308,9 +309,6 @@ for _name in set(__all__) & globals().keys():
     _publish(_name, globals()[_name])
 del _name
 
-# Functions that only SciPy has: those that are asked for most
-_OF_SCIPY = ("ldl", "lu", "null_space", "orth", "polar", "schur", "signm")
-
 if not TYPE_CHECKING:  # for a type checker every name would exist
 
     def __getattr__(name):
@@ -320,7 +318,7 @@ if not TYPE_CHECKING:  # for a type checker every name would exist
             for later in _LATER[module]:
                 _publish(later, getattr(loaded, later))
             return globals()[name]
-        advice = f"; use scipy.linalg.{name}" if name in _OF_SCIPY else ""
+        advice = "" if name.startswith("_") else import_module("._base.names", __name__).advice(name, __all__)
         raise AttributeError(f"module 'smallmm' has no attribute {name!r}{advice}")
 
 

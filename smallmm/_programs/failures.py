@@ -103,13 +103,14 @@ class Failures:
         if words is None:
             words = f"{step}, fails: {usual.why}"
         what, colon, why = words.format(k=k, i=abs(k) - 1, step=abs(k)).partition(": ")
+        bad = array != 0
+        own = bad.argmax(axis=-1)  # the column of the first step that fails
         if first:
-            bad = array != 0
-            by_step = np.array([x == step for x in self.steps])[bad.argmax(axis=-1)]
-            count = np.count_nonzero(by_step & bad.any(axis=-1))
-            what += f" in {count} of {by_step.size} cases, the first at index {first}"
+            same = np.array([x == step for x in self.steps])[own] & bad.any(axis=-1)
+            what += f" in {np.count_nonzero(same)} of {same.size} cases, the first at index {first}"
             why += "; see .info and .result of this exception for each"
-        return LinAlgError(f"{name}: {what}{colon}{why}", _codes(columns, 1, columns), answer, step)
+        info = np.take_along_axis(array, own[..., None], axis=-1)[..., 0][()]
+        return LinAlgError(f"{name}: {what}{colon}{why}", info, answer, step)
 
 
 def refuse_reasons(reasons: Any) -> dict[str, str]:
