@@ -16,14 +16,13 @@ from .._base.torch_compile import call_in_graph, object_in_graph
 from .._calls.arrays import as_numpy
 from .._libraries import library_of, on_device, type_name
 from .._libraries.dask import is_lazy, lazily
-from .arrays import as_library, copy_to, core_strides, laid_out_like, refuse_out, wants_gradient
+from .arrays import as_library, copy_to, core_strides, refuse_out, wants_gradient
 from .compose import Met, namespace_of
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
-from .explanation import explanation_of
 from .failures import FusedExResult
 from .interpreter import interpret
-from .plan import Plan, the_one
+from .plan import TOO_LARGE, Plan, the_one
 from .recorded_function import RecordedFunction
 from .symbols import Symbol
 
@@ -32,9 +31,6 @@ PREPARED = frozenset((np.ndarray, *NUMBERS, *np.sctypeDict.values()))
 
 
 _NO_RULES = "a derivative is wanted, and not all steps have one in one pass"
-
-
-_TOO_LARGE = "a matrix is larger than the kernels take"
 
 
 class Fused(RecordedFunction):
@@ -119,30 +115,11 @@ class Fused(RecordedFunction):
         operands = self._operands(arrays)
         plan = self._plan(operands, options)
         batch = self._batch(operands)
-        matrices = int(np.prod(batch, dtype=np.int64))
         program, why = self._program_for(plan, operands)
         if not self._has_rules(plan, operands, options):
             program, why = None, _NO_RULES
         operands = [x.detach() if wants_gradient(x) else x for x in operands]
-        details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
-        fused = program is not None
-        if isinstance(program, DeviceProgram):
-            try:
-                details = program.explain(self._names, operands)
-            except NotFused as reason:
-                fused, why = False, str(reason)
-        elif fused and all(isinstance(x, np.ndarray) for x in operands):
-            one = [
-                laid_out_like(np.zeros(x.shape[x.ndim - len(dims) :], x.dtype), x)
-                for x, dims in zip(operands, self._inputs, strict=True)
-            ]
-            try:
-                program(*one)
-                details = program.plan
-            except ValueError:
-                fused, why = False, _TOO_LARGE
-        items = [x.shape[x.ndim - len(d) :] for x, d in zip(operands, self._inputs, strict=True)]
-        return explanation_of(self._name, plan, operands, items, matrices, fused, why, details)
+        return plan.explained(self._name, self._names, operands, batch, program, why)
 
     def _has_rules(self, plan: Plan, operands: list[Any], options: dict[str, Any]) -> bool:
         """Whether derivatives, if they are wanted, are computed in one pass."""
@@ -174,6 +151,8 @@ class Fused(RecordedFunction):
 
     def _run(self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> tuple[Plan, list[Any], Any]:
         """The plan, the results and info."""
+        if (settings := current()) is not None:
+            settings.meets(lambda: self.explain(*arrays, out=out, **options))
         met = None if options or out is not None else self._met_before(arrays)
         if met is not None:
             plan, program, batch = met
@@ -189,7 +168,6 @@ class Fused(RecordedFunction):
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
         outs = self._outs(plan, out, batch, foreign)
         program, why_not = (None, _NO_RULES) if tracked is not None else self._program_for(plan, operands)
-        settings = current()
         if program is None:
             if settings is not None:
                 settings.why = why_not
@@ -298,7 +276,7 @@ class Fused(RecordedFunction):
             answer = program(*operands, *targets)
         except ValueError:
             # an order beyond the kernels
-            plan.why_not = _TOO_LARGE
+            plan.why_not = TOO_LARGE
             return self._step_by_step(plan, operands, batch)
         if answer is NotImplemented:
             most = max(len(batch) + x.ndim for x in plan.results)
