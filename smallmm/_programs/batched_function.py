@@ -51,7 +51,8 @@ class BatchedFunction:
         return arrays
 
     def _expected(self) -> str:
-        return f"{len(self._inputs)} arrays, {', '.join(self._names)}" if self._inputs else "no arrays"
+        count = len(self._inputs)
+        return f"{count} array{'s' * (count != 1)}, {', '.join(self._names)}" if count else "no arrays"
 
     def _operands(self, arrays: tuple[Any, ...]) -> list[Any]:
         """The arguments as arrays, with dtypes that are fused."""

@@ -198,6 +198,13 @@ def test_info_of_dask(arrays):
     assert some.compute().shape == (np.count_nonzero(a[:, 0, 0] > 0),)
 
 
+def test_places_of_steps():
+    ends = [
+        str(smallmm.FailedStep("inv", place)).split()[-2] for place in (0, 1, 2, 3, 10, 11, 12, 20, 101, 111)
+    ]
+    assert ends == ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "112th"]
+
+
 def test_reasons(arrays):
     a, x, _ = arrays
     a[4, 2] = a[4, :, 2] = 0

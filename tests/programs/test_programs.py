@@ -1056,7 +1056,7 @@ def test_keywords_are_part_of_the_record(rng):
     np.testing.assert_allclose(power(a, k=3), a @ a @ (a @ a))
     np.testing.assert_allclose(power(a, k=1, symmetric=True), a + a.mT)
     np.testing.assert_allclose(power(a), a @ a)
-    with pytest.raises(TypeError, match=r"power: k is .*; expected 1 arrays, a, and other keywords"):
+    with pytest.raises(TypeError, match=r"power: k is .*; expected 1 array, a, and other keywords"):
         power(a, k=np.ones(3))
 
 
