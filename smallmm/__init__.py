@@ -115,7 +115,7 @@ from ._tools.config import get_num_threads, set_num_threads, show_config, thread
 from .cuda import CudaUnavailableError
 
 if TYPE_CHECKING:
-    from . import numa, testing  # noqa: F401
+    from . import numa, testing
     from ._calls.groups import Group
     from ._functions.chains import (
         KalmanStepResult,
@@ -147,6 +147,7 @@ if TYPE_CHECKING:
         unpatch_numpy,
         unpatch_torch,
     )
+    from ._programs.failures import FailedStep, FusedExResult
     from ._programs.fuse import fuse
     from ._statistics.moments import corr, cov
     from ._statistics.regression import RidgeResult, ridge
@@ -168,6 +169,7 @@ _LATER = {
     ),
     "_functions.contract": ("contract", "einsum"),
     "_functions.convolution": ("conv2d",),
+    "_programs.failures": ("FailedStep", "FusedExResult"),
     "_programs.fuse": ("fuse",),
     "_calls.groups": ("Group",),
     "_patching.explain_patched": ("PatchExplanation", "PatchedLoop"),
@@ -216,6 +218,8 @@ __all__ = [
     "EigvalsExResult",
     "EigvalshExResult",
     "Explanation",
+    "FailedStep",
+    "FusedExResult",
     "FusedExplanation",
     "FusedStep",
     "Group",
@@ -351,6 +355,7 @@ __all__ = [
     "tensorinv_ex",
     "tensorsolve",
     "tensorsolve_ex",
+    "testing",
     "threads",
     "trace",
     "tune",
@@ -375,9 +380,6 @@ for _name in set(__all__) & globals().keys():
     _publish(_name, globals()[_name])
 del _name
 
-# Functions that only SciPy has: those that are asked for most
-_OF_SCIPY = ("ldl", "lu", "null_space", "orth", "schur", "signm")
-
 if not TYPE_CHECKING:  # for a type checker every name would exist
 
     def __getattr__(name):
@@ -387,7 +389,7 @@ if not TYPE_CHECKING:  # for a type checker every name would exist
             for later in _LATER[module]:
                 _publish(later, getattr(loaded, later))
             return globals()[name]
-        advice = f"; use scipy.linalg.{name}" if name in _OF_SCIPY else ""
+        advice = "" if name.startswith("_") else import_module("._base.names", __name__).advice(name, __all__)
         raise AttributeError(f"module 'smallmm' has no attribute {name!r}{advice}")
 
 

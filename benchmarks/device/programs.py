@@ -114,7 +114,7 @@ def time_case(
         except Exception as error:
             print(f"{name:18} {lanes} threads: {type(error).__name__}: {str(error)[:200]}", flush=True)
             continue
-        fused = timer(lambda: function.ex(*arrays)) / batch
+        fused = timer(lambda: function.parts(*arrays)) / batch
         words = [f"{name:18} {dtype} {plan.lanes:2} of a matrix, {plan.tile:4} in a block:"]
         words += [f"{fused * 1e9:8.4f} ns {100 * bytes_of / fused / copy:5.1f} %"]
         others = {} if lanes else contenders(timer.torch, name, function, arrays, options.compiled)

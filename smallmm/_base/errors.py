@@ -37,12 +37,16 @@ class LinAlgError(np.linalg.LinAlgError):
         converge.
     result : array or named tuple
         What the function would have returned: NaN for the matrices whose `info` is not 0.
+    step : named tuple or None
+        Of a fused function: the step that failed, its ``name`` and its ``place`` among those that `explain`
+        lists, of the first matrix whose `info` is not 0.
     """
 
-    def __init__(self, message: str, info: Any = None, result: Any = None) -> None:
+    def __init__(self, message: str, info: Any = None, result: Any = None, step: Any = None) -> None:
         super().__init__(message)
         self.info = info
         self.result = result
+        self.step = step
 
 
 class NotInGraph(RuntimeError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import local
 from typing import Any, Protocol
@@ -22,6 +22,9 @@ class Settings(Protocol):
     def program(
         self, program: Any, names: list[str], operands: list[Any], batch: tuple[int, ...], targets: Any
     ) -> Any: ...
+
+    def meets(self, explain: Callable[[], Any]) -> None:
+        """A call that consists of others is to be made. explain: what says how."""
 
     def explain(self, op: Any, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any: ...
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .._base.composition import Composition
+from .._base.hooks import current
+from .._base.later import later
 from .._base.shapes import NUMPYS
 from .._base.torch_compile import tell_dynamo
 from .._libraries import is_group, library_of, on_device, type_name
@@ -25,6 +28,8 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], out: Any, kwargs: 
                 raise TypeError(f"{op}: {name} is a {type_name(x)}; expected a numpy.ndarray")
     if gufunc.nout == 1 and len(outs) != 1:
         raise ValueError(f"{op}: out is a tuple of {len(outs)}; expected an array, or a tuple of one")
+    if (settings := current()) is not None and isinstance(gufunc, Composition):
+        settings.meets(lambda: later("_programs.plan").explanation_of(gufunc, operands))
     arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
     libraries = {name: library_of(x) for name, x in arrays.items()}
     library = max(libraries.values(), key=lambda library: library.rank)

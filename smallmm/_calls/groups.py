@@ -187,6 +187,17 @@ class Group:
         shapes = {(len(self), *x.shape[1:]) for x in self._stacks}
         return shapes.pop() if len(shapes) == 1 else ()
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """A stack of members of one shape; TypeError if they have several."""
+        if self._stacks and not self.common_shape:
+            raise TypeError(
+                f"{self!r} is no array: its members have several shapes; call this function, which takes "
+                "arrays, for each member"
+            )
+        if copy is False:
+            raise ValueError(f"{self!r} becomes an array by a copy only")
+        return np.array(list(self), dtype)
+
     @property
     def shape_for_kernels(self) -> tuple[int, ...]:
         """That of a stack whose kernels take all members, or all that are not wide: for the others a call
@@ -204,14 +215,6 @@ class Group:
     def conj(self) -> "Group":
         """The group of the complex conjugates; of real members, themselves."""
         return self._with([conjugated(x) for x in self._stacks], self._classes)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if len(self) and not self.common_shape:
-            raise TypeError(
-                f"{self!r} is no array: its members differ in shape. This function takes one stack; call it "
-                "for each member"
-            )
-        return np.asarray(np.stack([*self]) if len(self) else np.empty(0), dtype)
 
     def __matmul__(self, other: Any) -> Any:
         return public("matmul")(self, other)

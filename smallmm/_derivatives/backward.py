@@ -43,7 +43,7 @@ class Backward:
         """The gradients of the wanted operands, broadcast to all batch dimensions; None: the rule is to be
         used one step after the other. grads: of the results, None for those that nothing depends on."""
         given = tuple([i for i, g in enumerate(grads) if g is not None])
-        return self._pass(given, wanted).ex(*operands, *[grads[i] for i in given])[0]
+        return self._pass(given, wanted).parts(*operands, *[grads[i] for i in given])[1]
 
     def _pass(self, given: tuple[int, ...], wanted: tuple[int, ...]) -> Fused:
         if (given, wanted) not in self._passes:
@@ -120,7 +120,7 @@ class OfRule(Backward):
             return None
         saved = [0 if x is None else x for x in results]  # info that is 0 everywhere
         try:
-            return self._pass(given, wanted).ex(*operands, *saved, *[grads[i] for i in given])[0]
+            return self._pass(given, wanted).parts(*operands, *saved, *[grads[i] for i in given])[1]
         except _NOT_RECORDED:
             self._refused.add(key)
             return None

@@ -11,6 +11,10 @@ from .._programs.fuse import fuse
 from .cholesky import cholesky
 from .systems import solve_triangular
 
+# What it means that Cholesky's step {i}, from 0, finds nothing positive
+_DEPENDENT = "feature {i} is constant or depends on those before it"
+_COVARIANCE = {"cholesky": f"covariance is not positive definite: {_DEPENDENT}"}
+
 
 class KalmanStepResult(NamedTuple):
     """The state after a measurement, and its covariance."""
@@ -19,7 +23,13 @@ class KalmanStepResult(NamedTuple):
     p: Any
 
 
-@fuse("(n),(n,n),(m),(n,n),(m,n),(n,n),(m,m)->(n),(n,n)")
+@fuse(
+    "(n),(n,n),(m),(n,n),(m,n),(n,n),(m,m)->(n),(n,n)",
+    reasons={
+        "cholesky": "the innovation covariance h p h^T + r is not positive definite: measurement {i} is "
+        "constant or depends on those before it"
+    },
+)
 def kalman_step(x: Any, p: Any, z: Any, f: Any, h: Any, q: Any, r: Any) -> Any:
     """One step of each of many Kalman filters: prediction, then update by a measurement.
 
@@ -123,7 +133,7 @@ def congruence(a: Any, x: Any) -> Any:
     return a @ x @ a.mT
 
 
-@fuse("(n),(n),(n,n)->()")
+@fuse("(n),(n),(n,n)->()", reasons=_COVARIANCE)
 def mahalanobis(x: Any, mean: Any, covariance: Any) -> Any:
     """Mahalanobis distances: how far vectors are from a mean, in units of a covariance.
 
@@ -166,7 +176,7 @@ def mahalanobis(x: Any, mean: Any, covariance: Any) -> Any:
     return np.sqrt((y.conj() * y).real.sum())
 
 
-@fuse("(n),(n),(n,n)->()")
+@fuse("(n),(n),(n,n)->()", reasons=_COVARIANCE)
 def gaussian_logpdf(x: Any, mean: Any, covariance: Any) -> Any:
     """Logarithms of the density of normal distributions.
 

@@ -11,15 +11,37 @@ import numpy as np
 
 from .. import _core
 from .._base import lapack
-from .._base.catalog import name_of, public
+from .._base.catalog import COMPOSITIONS, name_of, public
 from .._base.errors import LinAlgError
-from .._base.hooks import current
+from .._base.hooks import current, offloaded
+from .._base.later import later
 from .._calls.arrays import as_numpy
 from .._libraries import on_device
 from .structured import found_in
 
-# Functions without a gufunc that the core explains, too. They are imported when asked for.
-_OTHERS = ("conv2d",)
+_OTHERS = ("conv2d",)  # which calls no gufunc, and which the core explains, too
+
+
+class _Met(Exception):
+    """A function calls one that consists of steps."""
+
+    def __init__(self, explain: Callable[[], Any]) -> None:
+        super().__init__()
+        self.explain = explain
+
+
+class _Explaining:
+    """The settings of a thread whose calls are explained: none goes through a device."""
+
+    why = ""
+
+    def call(self, *arguments: Any) -> Any:
+        return NotImplemented
+
+    program = explain = call
+
+    def meets(self, explain: Callable[[], Any]) -> None:
+        raise _Met(explain)
 
 
 class Explanation(NamedTuple):
@@ -45,6 +67,9 @@ class Explanation(NamedTuple):
     tuned_on: str | None  # the device whose tuned row it is: this one, or the nearest that has one
     found: tuple[tuple[str, int], ...] = ()  # of assume_a="auto": structures, and how many matrices have them
     nodes: tuple[tuple[int, float], ...] = ()  # of several: their numbers, and their shares of the matrices
+
+    def _repr_html_(self) -> str:
+        return str(later("_base.tables").html_table(self))
 
     @property
     def strategy(self) -> str | None:
@@ -91,8 +116,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Parameters
     ----------
     op : str or function
-        ``"solve"`` or ``smallmm.solve``, or another function that kernels compute. Of a function of NumPy,
-        such as ``np.linalg.solve``: who computes the call while NumPy is patched.
+        ``"solve"`` or ``smallmm.solve``, or another function of arrays. Of a function of NumPy, such as
+        ``np.linalg.solve``: who computes the call while NumPy is patched.
     *arrays : array_like
         The operands, in tuples where the function takes tuples. Their shapes, dtypes, strides and alignment
         matter, their values do not, unless the function is asked to look for structure.
@@ -104,7 +129,8 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     Returns
     -------
     Explanation
-        A named tuple; print it for a summary. Of calls that are offloaded:
+        A named tuple; print it for a summary. A notebook shows it as a table. Of functions that consist of
+        steps, as norms and fused functions: `FusedExplanation`; of calls that are offloaded:
         `smallmm.cuda.OffloadExplanation`; of functions of NumPy: `PatchExplanation`.
 
     Raises
@@ -116,6 +142,9 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     -----
     Nothing is computed. The plan is that of the first run of evenly spaced matrices; matrices, flops and
     bytes are those of all. With ``assume_a="auto"`` the plan is for the structure that most matrices have.
+
+    Norms and other functions of several steps run one step after the other until such calls were met some
+    times, and then in one pass, which is what is explained.
 
     Examples
     --------
@@ -130,15 +159,27 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
         return explain_patched(op, arrays, kwargs if out is None else kwargs | {"out": out})  # type: ignore[return-value, arg-type]
     if (settings := current()) is not None:
         return settings.explain(op, arrays, out, kwargs)
-    name = name_of("explain", "op", op, _OTHERS)
+    name = op if isinstance(op, str) else getattr(op, "__name__", "")
+    if name in later("").__all__ and hasattr(public(name), "explain"):  # imported, it is in the catalogue
+        return public(name).explain(*arrays, out=out, **kwargs)  # type: ignore[attr-defined]
+    name = name_of("explain", "op", op, (*_OTHERS, *COMPOSITIONS))
     function = public(name)
     operands = _each(lambda x: as_numpy(name, "an operand", x) if _is_host_array(x) else x, arrays)
     out = _each(lambda x: _scratch_like(as_numpy(name, "out", x)) if _is_host_array(x) else x, out)
+    given = {} if out is None else {"out": out}
     looks = kwargs.get("assume_a", "general") in (None, "auto")
     found = found_in(name, operands[0] if operands else kwargs["a"]) if looks else ()
     if found:
         kwargs |= {"assume_a": max(found, key=itemgetter(1))[0], "lower": True}
-    plan = _core.explain(_unchecked, function, *operands, out=out, **kwargs)
+    if name in COMPOSITIONS:
+        try:
+            with offloaded(_Explaining()):
+                _core.explain(_unchecked, function, *operands, **given, **kwargs)
+        except _Met as met:
+            steps = met.explain()
+            if steps is not None:
+                return steps._replace(name=name)
+    plan = _core.explain(_unchecked, function, *operands, **given, **kwargs)
     packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
     architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
     plan["isa"] = f"sm_{architecture[1]}" if architecture else _core.isa()

@@ -35,6 +35,10 @@ class Library:
         """Whether x has no elements, and stands for others while a function is traced."""
         return False
 
+    def is_divided(self, x: Any) -> bool:
+        """Whether several devices have a part of x each."""
+        return False
+
     def nearest(self, dtype: np.dtype) -> np.dtype:
         """Itself, or what the library has in its place."""
         return dtype

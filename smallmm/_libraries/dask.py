@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,6 +46,7 @@ class Dask(Library):
                     for name, x in operands.items()
                 ),
                 dtypes=dtypes if gufunc.nout > 1 else dtypes[0],
+                labels=[] if where else [f"{op}: {name}" for name in operands],
                 **where,
             )
         except (IndexError, OverflowError, TypeError, ValueError) as error:
@@ -84,16 +85,20 @@ def lazily(
     signature: str,
     *arrays: Any,
     dtypes: np.dtype | list[np.dtype],
+    labels: Sequence[str] = (),
     **kwargs: Any,
 ) -> Any:
     """Dask arrays of what `function` will give chunk by chunk, the chunks of the batch being those of all.
-    dtypes: those of the outputs, a list if there are several."""
+    dtypes: those of the outputs, a list if there are several. labels: of arrays that may have several chunks
+    in a matrix, which is a ValueError."""
     from dask.array import apply_gufunc, asarray
     from dask.array.core import unify_chunks
 
     cores = [
         part.count(",") + (part != "") for part in re.findall(r"\((.*?)\)", signature.partition("->")[0])
     ]
+    for label, x, core in zip(labels, arrays, cores, strict=False):
+        _refuse_parts(label, x, core)
     pairs = []
     for i, (x, core) in enumerate(zip(arrays, cores, strict=True)):
         x = asarray(x)
@@ -117,6 +122,17 @@ def lazily(
     if isinstance(results, tuple):
         return tuple(_with_lengths(x, dims, math.nan) for x in results)
     return _with_lengths(results, dims, math.nan)
+
+
+def _refuse_parts(label: str, x: Any, core: int) -> None:
+    inner = range(max(x.ndim - core, 0), x.ndim) if is_lazy(x) else ()
+    for d in inner:
+        if len(x.chunks[d]) > 1:
+            whole = ", ".join(f"{i - x.ndim}: -1" for i in inner)
+            raise ValueError(
+                f"{label} has chunks {x.chunks[d]} along dimension {d}; expected one, of whole matrices: "
+                f"call {label.rpartition(' ')[2]}.rechunk({{{whole}}})"
+            )
 
 
 def _is_unknown(sizes: tuple[float, ...]) -> bool:

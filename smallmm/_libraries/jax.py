@@ -43,12 +43,15 @@ class Jax(DLPack):
     def is_traced(self, x: Any) -> bool:
         return isinstance(x, sys.modules["jax"].core.Tracer)
 
+    def is_divided(self, x: Any) -> bool:
+        return len(_devices(x)) > 1
+
     def nearest(self, dtype: np.dtype) -> np.dtype:
         return _nearest(dtype)
 
     def records(self, gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
         """Within jit, vmap and grad; also of arrays on several devices, whose parts JAX brings together."""
-        return any(self.is_traced(x) or len(_devices(x)) > 1 for x in operands.values())
+        return any(self.is_traced(x) or self.is_divided(x) for x in operands.values())
 
     def recorded(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], call: Call) -> Any:
         import jax

@@ -109,6 +109,9 @@ class Settings:
         self.plans.append(work.plan(self.block, self.lanes))
         return [np.zeros(x.shape, x.dtype) for x in work.wholes]
 
+    def meets(self, explain: Callable[[], Any]) -> None:
+        """Its parts are what is offloaded."""
+
     def explain(
         self, function: Any, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]
     ) -> OffloadExplanation:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import _core
+from .._base.later import later
 from .._functions.explain import Explanation
 from .._programs.explanation import FusedExplanation
 from .work import Plan
@@ -41,6 +42,9 @@ class OffloadExplanation(NamedTuple):
     seconds: float  # that the model expects of an H200
     seconds_host: float  # and of this machine's threads
     host: Explanation | FusedExplanation  # how the CPU would compute it
+
+    def _repr_html_(self) -> str:
+        return str(later("_base.tables").html_table(self))
 
     @property
     def pays(self) -> bool:

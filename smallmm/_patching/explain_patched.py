@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
+from .._base.later import later
 from .patch import is_patched
 
 _DTYPES = {"f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}
@@ -37,6 +38,9 @@ class PatchExplanation(NamedTuple):
     function: str
     patched: bool  # whether NumPy is; if not, there are no loops
     loops: tuple[PatchedLoop, ...]  # those that the call enters
+
+    def _repr_html_(self) -> str:
+        return str(later("_base.tables").html_table(self))
 
     @property
     def by(self) -> str:

@@ -10,9 +10,11 @@ import numpy as np
 from .._base.errors import shown
 from .._base.shapes import NUMBERS, broadcast_shapes, dtype_of
 from .._calls.arrays import as_numpy, without_labels
-from .._libraries import is_group
+from .._libraries import is_group, library_of, type_name
+from .._libraries.base import overrides_ufuncs
 from .._libraries.dask import is_lazy
 from .._libraries.dlpack import refuse_without_ml_dtypes
+from .._libraries.numpy import NumPy
 from .dtypes import BOOL, SUPPORTED, is_supported, together, weak_promotion
 
 
@@ -23,20 +25,18 @@ class BatchedFunction:
         self.function = function
         self.signature = signature
         self._name = getattr(function, "__name__", "function")
-        names = [
-            name
-            for name, x in inspect.signature(function).parameters.items()
-            if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD) and x.default is x.empty
-        ]
+        parameters = inspect.signature(function).parameters.values()
+        arrays = [x for x in parameters if _is_array(x)]
+        names = [x.name for x in arrays]
+        self.__signature__ = _signature_of(self._name, function)
         if signature is None:
             self._inputs: list[list[str]] = [[] for _ in names]
             self._outputs: list[list[str]] | None = None
         else:
             self._inputs, self._outputs = _parsed(self._name, signature)
         self._names = [*names, *(f"argument {i}" for i in range(len(names), len(self._inputs)))]
-        if len(self._inputs) != len(names) and not any(
-            x.kind is x.VAR_POSITIONAL for x in inspect.signature(function).parameters.values()
-        ):
+        self._by_name = {x.name for x in arrays if x.kind is x.POSITIONAL_OR_KEYWORD}
+        if len(self._inputs) != len(names) and not any(x.kind is x.VAR_POSITIONAL for x in parameters):
             raise ValueError(
                 f"fuse: signature {signature!r} has {len(self._inputs)} operands; {self._name} has "
                 f"{len(names)}"
@@ -46,15 +46,33 @@ class BatchedFunction:
         """Have messages speak of the public function that calls this one."""
         self._name = name
 
+    def _bound(self, arrays: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+        """The arrays in a row; those that are given by name are taken from the options."""
+        for name in self._names[len(arrays) :]:
+            if name not in options or name not in self._by_name:
+                return arrays  # too few: `_operands` says so
+            arrays += (options.pop(name),)
+        return arrays
+
+    def _expected(self) -> str:
+        count = len(self._inputs)
+        return f"{count} array{'s' * (count != 1)}, {', '.join(self._names)}" if count else "no arrays"
+
     def _operands(self, arrays: tuple[Any, ...]) -> list[Any]:
         """The arguments as arrays, with dtypes that are fused."""
-        if len(arrays) != len(self._inputs):
-            raise TypeError(f"{self._name} takes {len(self._inputs)} arrays; {len(arrays)} were given")
+        if len(arrays) < len(self._inputs):
+            raise TypeError(
+                f"{self._name}: {self._names[len(arrays)]} is missing; expected {self._expected()}"
+            )
+        if len(arrays) > len(self._inputs):
+            raise TypeError(
+                f"{self._name}: {len(arrays)} arrays are given by place; expected {self._expected()}, and "
+                "options by name"
+            )
         operands = []
         for name, given in zip(self._names, arrays, strict=True):
-            if is_group(given):
-                raise TypeError(f"{self._name}: {name} is {given!r}; expected an array, as its members are")
             x = without_labels(given)
+            self._refuse_strange(name, x)
             if not hasattr(x, "dtype") or isinstance(x, np.generic):
                 try:
                     x = np.asarray(x)
@@ -70,6 +88,19 @@ class BatchedFunction:
                 refuse_without_ml_dtypes(self._name, name)
             operands.append(x)
         return self._with_numbers(arrays, operands)
+
+    def _refuse_strange(self, name: str, x: Any) -> None:
+        """TypeError for what NumPy makes no array of, or has rules of its own."""
+        if is_group(x):
+            why = "call it for the arrays of each shape"
+        elif overrides_ufuncs(x) and type(library_of(x)) is NumPy:
+            why = f"pass its values, or call xarray.apply_ufunc({self._name}, ..., input_core_dims=...)"
+            why = why if type_name(x).startswith("xarray.") else "pass its values"
+        else:
+            return
+        raise TypeError(
+            f"{self._name}: {name} is a {type_name(x)}, which a fused function does not take; {why}"
+        )
 
     def _with_numbers(self, arrays: tuple[Any, ...], operands: list[Any]) -> list[Any]:
         """Numbers of Python follow the dtype of the arrays."""
@@ -140,6 +171,28 @@ class BatchedFunction:
                     f"{self._name}: result {i} has shape {x.shape}; its signature {self.signature!r} says "
                     f"{words(dims)}"
                 )
+
+
+def _is_array(x: inspect.Parameter) -> bool:
+    """Whether an argument of a function is an array where the function is fused; else it is an option."""
+    return x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD) and x.default is x.empty
+
+
+def _signature_of(name: str, function: Callable[..., Any]) -> inspect.Signature:
+    """What the fused function takes: arrays by place or name, options by name, and out."""
+    own = inspect.signature(function)
+    given = own.parameters.values()
+    if any(x.name == "out" and _is_array(x) for x in given):
+        raise ValueError(
+            f"fuse: an array of {name} is named out, which is where a fused function writes its results; "
+            "expected another name"
+        )
+    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Any)
+    arrays = [x for x in given if _is_array(x) or x.kind is x.VAR_POSITIONAL]
+    others = [x for x in given if x not in arrays and x.name != "out"]
+    options = [x.replace(kind=x.KEYWORD_ONLY) for x in others if x.kind is not x.VAR_KEYWORD]
+    rest = [x for x in others if x.kind is x.VAR_KEYWORD]
+    return own.replace(parameters=[*arrays, *options, out, *rest])
 
 
 def _parsed(name: str, signature: Any) -> tuple[list[list[str]], list[list[str]] | None]:

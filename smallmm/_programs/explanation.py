@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._base.later import later
+
 if TYPE_CHECKING:
     from .plan import Plan
     from .record import Record
@@ -36,6 +38,9 @@ class FusedExplanation(NamedTuple):
     shared: int = 0  # on a GPU: bytes of shared memory of a block
     block: int = 0  # elements of the blocks that a long vector is divided into; the tile is of blocks then
 
+    def _repr_html_(self) -> str:
+        return str(later("_base.tables").html_table(self))
+
     def __str__(self) -> str:
         if not self.fused:
             how = f"step by step: {self.why}"
@@ -58,7 +63,7 @@ class FusedExplanation(NamedTuple):
         return "\n".join(lines)
 
 
-def explanation_of(
+def explanation_of_steps(
     name: str,
     plan: Plan,
     operands: list[Any],

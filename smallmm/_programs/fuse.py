@@ -9,7 +9,9 @@ from .._base.errors import shown
 from .fused import Fused
 
 
-def fuse(function: Any = None, signature: str | None = None, /) -> Any:
+def fuse(
+    function: Any = None, signature: str | None = None, /, *, reasons: dict[str, str] | None = None
+) -> Any:
     """Make one pass of a function that is a chain of operations on small matrices.
 
     The function is written for one matrix, or vector, or number. It is called once with symbols, which record
@@ -25,14 +27,19 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
         The core dimensions of each argument, as in `numpy.vectorize`: ``"(n),(n,n)->(n)"``. Dimensions before
         them are batch dimensions, and broadcast. The part from ``->`` on may be missing. Without a signature
         all arguments are numbers, and the function is applied element by element.
+    reasons : dict, optional
+        For functions of smallmm that can fail, by their names, what that means in the words of your callers,
+        which `LinAlgError` then says: ``{"cholesky": "the covariance is not positive definite: feature {i}
+        depends on those before it"}``. ``{k}`` becomes info, which counts from 1, and ``{i}`` becomes k - 1.
 
     Returns
     -------
     function
-        ``f(*arrays, out=None, **options)``. Arrays are positional. Keyword arguments are passed on, must be
-        hashable, and each combination is recorded for itself. Also a decorator: ``@fuse``,
-        ``@fuse("(n,n),(n)")``. ``f.ex(...)`` returns the result and info of all steps and does not raise for
-        matrices that fail; ``f.explain(...)`` says how a call would run.
+        ``f(*arrays, out=None, **options)``. Arrays are given by place or by name. Arguments that have a
+        default are options: they are given by name, must be hashable, and each combination is recorded for
+        itself. Also a decorator: ``@fuse``, ``@fuse("(n,n),(n)")``. ``f.ex(...)`` returns a named tuple
+        ``(result, info)`` and does not raise for matrices that fail; ``f.explain(...)`` says how a call would
+        run.
 
     Raises
     ------
@@ -43,8 +50,8 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     ValueError
         The signature is invalid; when it is called, shapes do not fit it.
     LinAlgError
-        When it is called: some matrices are singular, say. The message names the step. The exception holds
-        ``info``, with a column for each step that can fail, and ``result``.
+        When it is called: some matrices are singular, say. The exception holds ``info``, shape (...),
+        ``result``, and ``step``, the step that failed.
 
     See Also
     --------
@@ -76,11 +83,11 @@ def fuse(function: Any = None, signature: str | None = None, /) -> Any:
     if isinstance(function, str):
         if signature is not None:
             raise TypeError("fuse: function is a str")
-        return functools.partial(_with_signature, function)
+        return functools.partial(_with_signature, function, reasons)
     if not callable(function):
         raise TypeError(f"fuse: function is {shown(function)}; expected a function, or a signature")
-    return Fused(function, signature)
+    return Fused(function, signature, reasons)
 
 
-def _with_signature(signature: str, function: Callable[..., Any]) -> Fused:
-    return fuse(function, signature)
+def _with_signature(signature: str, reasons: dict[str, str] | None, function: Callable[..., Any]) -> Fused:
+    return fuse(function, signature, reasons=reasons)

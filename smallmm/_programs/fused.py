@@ -1,7 +1,6 @@
 """Fused functions: calls of a function that was recorded as one program."""
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,25 +9,22 @@ import numpy as np
 
 from .. import _core
 from .._base.composition import INFO_APART, NO_INFO, is_met_on_device
-from .._base.errors import shown
 from .._base.hooks import Settings, current
 from .._base.later import later
-from .._base.options import is_hashable
-from .._base.shapes import NUMBERS, dtype_of
+from .._base.shapes import NUMBERS
 from .._base.torch_compile import call_in_graph, object_in_graph
 from .._calls.arrays import as_numpy
 from .._libraries import is_group, library_of, on_device, type_name
 from .._libraries.dask import is_lazy, lazily
-from .arrays import as_library, copy_to, core_strides, is_dense, laid_out_like, refuse_out, wants_gradient
-from .batched_function import BatchedFunction, words
+from .arrays import as_library, copy_to, core_strides, refuse_out, wants_gradient
 from .compose import Met, namespace_of
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
-from .dtypes import FLOATS, SUPPORTED, is_number, is_supported, real_of, together
-from .explanation import explanation_of
+from .failures import FusedExResult
 from .interpreter import interpret
-from .plan import MOST_RECORDS, Plan, structure, the_one
-from .symbols import Symbol, record_of
+from .plan import TOO_LARGE, Plan, the_one
+from .recorded_function import RecordedFunction
+from .symbols import Symbol
 
 # What `_core.Prepared` takes as it is, beside arrays with DLPack's exchange API
 PREPARED = frozenset((np.ndarray, *NUMBERS, *np.sctypeDict.values()))
@@ -37,17 +33,15 @@ PREPARED = frozenset((np.ndarray, *NUMBERS, *np.sctypeDict.values()))
 _NO_RULES = "a derivative is wanted, and not all steps have one in one pass"
 
 
-_TOO_LARGE = "a matrix is larger than the kernels take"
-
-
-class Fused(BatchedFunction):
+class Fused(RecordedFunction):
     """A function of stacks of matrices that `fuse` made. Call it with whole stacks."""
 
-    def __init__(self, function: Callable[..., Any], signature: str | None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], signature: str | None, reasons: dict[str, str] | None = None
+    ) -> None:
         functools.update_wrapper(self, function)
-        super().__init__(function, signature)
+        super().__init__(function, signature, reasons)
         self._in_graph = object_in_graph(self)
-        self._plans: dict[Any, Plan] = {}
         self._forget_calls()
         self._met = Met()  # (plan, program, batch) of arrays of a device
 
@@ -64,78 +58,68 @@ class Fused(BatchedFunction):
         """By its name where it is a module's, as functions are pickled; else by what it is made of."""
         name: str = self.__dict__.get("__qualname__", "")
         home = sys.modules.get(self.__dict__.get("__module__", ""))
-        return name if getattr(home, name, None) is self else (Fused, (self.function, self.signature))
+        return (
+            name
+            if getattr(home, name, None) is self
+            else (Fused, (self.function, self.signature, self.reasons))
+        )
 
     def __repr__(self) -> str:
-        return f"<fused function {self._name}{inspect.signature(self.function)}>"
+        return f"<fused function {self._name}{self.__signature__}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
+        if options:
+            arrays = self._bound(arrays, options)
         answer = self._prepared(*arrays, out=out, **options)
         if answer is not NotImplemented:
             return answer
         if any(isinstance(x, Symbol) for x in arrays):
             return self._inlined(arrays, out, options)
         if any(map(is_lazy, arrays)):
-            return self._later(arrays, out, options)[0]
+            return self._later(arrays, out, options)
         plan, results, info = self._run(arrays, out, options)
         return plan.checked(self._name, results, info)
 
     __call__._torchdynamo_inline = call_in_graph  # type: ignore[attr-defined]
 
-    def ex(self, *arrays: Any, out: Any = None, **options: Any) -> tuple[Any, Any]:
+    def ex(self, *arrays: Any, out: Any = None, **options: Any) -> FusedExResult:
         """The result and info, without an exception for matrices that fail.
 
-        info, int32, shape (..., k), has a column for each of the k steps that can fail, in the order of
-        `explain`: 0, or what is wrong, as that step's own function says.
+        info, int32, shape (...), is 0, or what is wrong, as the first step that fails for the matrix says.
+        ``.step`` of what is returned names that step, of the first matrix that fails.
         """
+        arrays = self._bound(arrays, options)
         answer = self._prepared_parts(*arrays, out=out, **options)
         if answer is NotImplemented:
             if any(map(is_lazy, arrays)):
                 return self._later(arrays, out, options, with_info=True)
             answer = self._run(arrays, out, options)
         plan, results, info = answer
-        return plan.make(results), info
+        return plan.ex_result(self._name, results, info)
 
     def parts(self, *arrays: Any, **options: Any) -> tuple[Plan, list[Any], Any]:
-        """The plan, the results in a row, and info."""
+        """The plan, the results in a row, and info with a column for each step that can fail."""
+        arrays = self._bound(arrays, options)
         answer = self._prepared_parts(*arrays, **options)
         return self._run(arrays, None, options) if answer is NotImplemented else answer
 
     def explain(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
         """How a call with these arrays would run: steps, tile, temporaries, traffic. Nothing is computed, and
         `out` does not matter. A `FusedExplanation`; where calls are offloaded, an `OffloadExplanation`."""
+        arrays = self._bound(arrays, options)
         if (settings := current()) is not None and not any(map(on_device, arrays)):
             return settings.explain(self, arrays, out, options)
         operands = self._operands(arrays)
         plan = self._plan(operands, options)
         batch = self._batch(operands)
-        matrices = int(np.prod(batch, dtype=np.int64))
         program, why = self._program_for(plan, operands)
         if not self._has_rules(plan, operands, options):
             program, why = None, _NO_RULES
         operands = [x.detach() if wants_gradient(x) else x for x in operands]
-        details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
-        fused = program is not None
-        if isinstance(program, DeviceProgram):
-            try:
-                details = program.explain(self._names, operands)
-            except NotFused as reason:
-                fused, why = False, str(reason)
-        elif fused and all(isinstance(x, np.ndarray) for x in operands):
-            one = [
-                laid_out_like(np.zeros(x.shape[x.ndim - len(dims) :], x.dtype), x)
-                for x, dims in zip(operands, self._inputs, strict=True)
-            ]
-            try:
-                program(*one)
-                details = program.plan
-            except ValueError:
-                fused, why = False, _TOO_LARGE
-        items = [x.shape[x.ndim - len(d) :] for x, d in zip(operands, self._inputs, strict=True)]
-        return explanation_of(self._name, plan, operands, items, matrices, fused, why, details)
+        return plan.explained(self._name, self._names, operands, batch, program, why)
 
     def _has_rules(self, plan: Plan, operands: list[Any], options: dict[str, Any]) -> bool:
         """Whether derivatives, if they are wanted, are computed in one pass."""
@@ -146,64 +130,19 @@ class Fused(BatchedFunction):
         backward = later("_derivatives.backward").backward_of_plan(self, plan, options)
         return bool(backward.is_recordable(operands, results, wanted))
 
-    # --- recording ---
-
-    def _inlined(self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
-        """Called by a function that is recorded: its steps become steps of that one."""
-        if out is not None:
-            raise TypeError(f"{self._name}: out is given in a function that is fused")
-        record = next(x.record for x in arrays if isinstance(x, Symbol))
-        symbols = [record.as_symbol(x) for x in arrays]
-        for name, x, dims in zip(self._names, symbols, self._inputs, strict=True):
-            if self.signature is not None and x.ndim != len(dims):
-                raise ValueError(
-                    f"{self._name}: {name} has shape {x.shape} in {record.name}; expected {words(dims)}"
-                )
-        return self.function(*symbols, **options)
-
-    def _plan(self, operands: list[Any], options: dict[str, Any]) -> Plan:
-        cores = tuple(
-            (dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :], is_dense(x, len(dims)))
-            for x, dims in zip(operands, self._inputs, strict=True)
-        )
-        key = (
-            cores,
-            tuple((name, type(x), x.hex() if type(x) is float else x) for name, x in sorted(options.items())),
-        )
-        try:
-            if key in self._plans:
-                return self._plans[key]
-        except TypeError:
-            wrong = next(name for name, x in options.items() if not is_hashable(x))
-            raise TypeError(
-                f"{self._name}: {wrong} is {shown(options[wrong])}; arrays are positional arguments, and "
-                "keywords are numbers or strings that the record depends on"
-            ) from None
-        if len(self._plans) >= MOST_RECORDS:
-            self._plans.clear()
-        self._plans[key] = self._recorded(cores, options)
-        return self._plans[key]
-
-    def _recorded(self, cores: Any, options: dict[str, Any]) -> Plan:
-        for name, (dtype, *_) in zip(self._names, cores, strict=True):
-            if not is_supported(dtype):
-                raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected {SUPPORTED}")
-        numbers = [dtype for dtype, *_ in cores if is_number(dtype)]
-        record = record_of(self._name, real_of(together(self._name, numbers)) if numbers else FLOATS[1])
-        symbols = [record.input(shape, dtype, dense) for dtype, shape, dense in cores]
-        answer = self.function(*symbols, **options)
-        results, make = structure(record, answer)
-        if self._outputs is not None:
-            self._check_outputs(results, cores)
-        return Plan(record, results, make)
-
     # --- running ---
 
     def _program_for(self, plan: Plan, operands: list[Any]) -> tuple[Any, str]:
         """The program, or None and why there is none."""
         for name, x in zip(self._names, operands, strict=True):
-            if library_of(x).is_traced(x):
+            library = library_of(x)
+            if library.is_traced(x):
                 return None, f"{name} is traced by its library"
+            if library.is_divided(x):
+                raise TypeError(
+                    f"{self._name}: {name} is a {type_name(x)} that several devices have parts of; call the "
+                    "function within jax.jit, or within jax.shard_map, where each device computes its part"
+                )
         if current() is not None or any(map(on_device, operands)):
             return plan.on_device(), plan.why_not_on_device
         layouts = tuple(core_strides(x, len(dims)) for x, dims in zip(operands, self._inputs, strict=True))
@@ -219,6 +158,8 @@ class Fused(BatchedFunction):
                 raise TypeError(f"{self._name}: out is given for a Group; use the result instead")
             parts = functools.partial(self.parts, **options)
             return run_fused(self._name, self._names, self._inputs, parts, arrays)
+        if (settings := current()) is not None:
+            settings.meets(lambda: self.explain(*arrays, out=out, **options))
         met = None if options or out is not None else self._met_before(arrays)
         if met is not None:
             plan, program, batch = met
@@ -234,7 +175,6 @@ class Fused(BatchedFunction):
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
         outs = self._outs(plan, out, batch, foreign)
         program, why_not = (None, _NO_RULES) if tracked is not None else self._program_for(plan, operands)
-        settings = current()
         if program is None:
             if settings is not None:
                 settings.why = why_not
@@ -264,10 +204,6 @@ class Fused(BatchedFunction):
                 results[i] = target
         return plan, results, info
 
-    def is_recorded(self, arrays: tuple[Any, ...]) -> bool:
-        """Whether a record of the function takes such arrays, or numbers; else what is wrong is raised."""
-        return bool(self._plan(self._operands(arrays), {}).results)
-
     def _met_before(self, arrays: tuple[Any, ...]) -> Any:
         """What an earlier call of such arrays on a device found: small calls are not to wait for it again."""
         if not self._met or not all(map(on_device, arrays)):
@@ -278,32 +214,34 @@ class Fused(BatchedFunction):
 
     def _later(
         self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any], with_info: bool = False
-    ) -> tuple[Any, Any]:
-        """The result and info as Dask arrays. Without info, bad matrices raise when they are computed."""
+    ) -> Any:
+        """The result, or with info what `ex` returns, as Dask arrays. Without info, bad matrices raise when
+        they are computed."""
         if out is not None:
             raise TypeError(f"{self._name}: out is given, but a call of Dask arrays writes to none")
         operands = self._operands(arrays)
         if not any(n != n for x in operands for n in x.shape):  # NaN: not known yet
             self._batch(operands)
         plan = self._plan(operands, options)
-        with_info = with_info and bool(plan.columns)
-        shapes = [x.shape for x in plan.results] + [(sum(plan.columns),)] * with_info
-        dtypes = [x.dtype for x in plan.results] + [np.dtype(np.int32)] * with_info
+        has_columns = with_info and bool(plan.columns)
+        shapes = [x.shape for x in plan.results] + [(sum(plan.columns),)] * has_columns
+        dtypes = [x.dtype for x in plan.results] + [np.dtype(np.int32)] * has_columns
         dims = [[f"result{i}_{j}" for j in range(len(shape))] for i, shape in enumerate(shapes)]
         sizes = {
             dim: n for own, shape in zip(dims, shapes, strict=True) for dim, n in zip(own, shape, strict=True)
         }
         sides = (",".join(f"({','.join(core)})" for core in side) for side in (self._inputs, dims))
         results = lazily(
-            functools.partial(_of_chunks, self, options, with_info),
+            functools.partial(_of_chunks, self, options, has_columns),
             "->".join(sides),
             *operands,
             dtypes=dtypes if len(dims) > 1 else dtypes[0],
             output_sizes=sizes,
+            labels=[f"{self._name}: {name}" for name in self._names],
         )
         results = list(results) if len(dims) > 1 else [results]
-        info = results.pop() if with_info else None
-        return plan.make(results), info
+        info = results.pop() if has_columns else None
+        return plan.ex_result(self._name, results, info) if with_info else plan.make(results)
 
     def _prepare(
         self, plan: Plan, arrays: tuple[Any, ...], operands: list[Any], options: dict[str, Any]
@@ -345,7 +283,7 @@ class Fused(BatchedFunction):
             answer = program(*operands, *targets)
         except ValueError:
             # an order beyond the kernels
-            plan.why_not = _TOO_LARGE
+            plan.why_not = TOO_LARGE
             return self._step_by_step(plan, operands, batch)
         if answer is NotImplemented:
             most = max(len(batch) + x.ndim for x in plan.results)

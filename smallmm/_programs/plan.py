@@ -2,14 +2,16 @@
 of what the function returns."""
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from .._base.composition import Composition
-from .._base.errors import LinAlgError
-from .._base.shapes import PRODUCTS, dtype_of
-from .arrays import any_failed, core_strides, is_dense, on_host
+from .._base.errors import explain_failure
+from .._base.shapes import NUMBERS, PRODUCTS, broadcast_shapes, dtype_of
+from .._libraries import on_device
+from .arrays import any_failed, core_strides, is_dense, laid_out_like
 from .compile import (
     NotCompiled,
     compiled,
@@ -22,11 +24,14 @@ from .compile import (
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
 from .dtypes import COMPLEX, real_of
+from .explanation import FusedExplanation, explanation_of_steps
+from .failures import Failures, FusedExResult
 from .long_sums import LongProgram
 from .record import Record
 from .symbols import Symbol, record_of
 
 _NO_KERNEL = "a step has no kernel"
+TOO_LARGE = "a matrix is larger than the kernels take"
 MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
 
 # Element-wise functions with the bits of NumPy's, or that compositions take from smallmm on the host, too
@@ -53,6 +58,7 @@ class Plan:
         self.steps = needed_steps(record, results)
         self.fallible = record.fallible()
         self.columns = info_columns(record) if with_info else []
+        self.failures = Failures(self.steps, self.fallible, self.columns)
         self.programs: dict[Any, Any] = {}
         self.prepared: set[Any] = set()  # programs that `_core.Prepared` has, and for which numbers
         self.why_not = ""
@@ -81,27 +87,33 @@ class Plan:
         answer = self.make(results)
         if info is None or not any_failed(name, info):
             return answer
-        info = on_host(name, info)
-        first = 0
-        for step, columns in zip(self.fallible, self.columns, strict=True):
-            own = info[..., first : first + columns]
-            first += columns
-            bad = np.any(own != 0, axis=-1)
-            count = np.count_nonzero(bad)
-            if not count:
-                continue
-            where = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(bad)))[: bad.ndim]
-            code = int(own[(*where, slice(None))][own[(*where, slice(None))] != 0][0])
-            at = f", the first at index {where}" if where else ""
-            number = self.steps.index(step)
-            raise LinAlgError(
-                f"{name}: step {number}, {step.label}, fails for {count} of {bad.size} matrices{at}: "
-                f"info is {code}, as {step.label} says; see .info, with a column for each step that can "
-                "fail, and .result",
-                info,
-                answer,
-            )
-        return answer
+        raise self.failures.error(name, answer, info)
+
+    def ex_result(self, name: str, results: list[Any], info: Any) -> FusedExResult:
+        return self.failures.result(name, self.make(results), results, self.results[0].ndim, info)
+
+    def explained(
+        self, name: str, names: list[str], operands: list[Any], batch: tuple[int, ...], program: Any, why: str
+    ) -> FusedExplanation:
+        """What `explain` says. program: what runs such operands; None, for the reason `why`, if the steps run
+        one after the other."""
+        items = [value.shape for value in self.record.inputs]
+        details: dict[str, Any] = {"tile": 0, "temporaries": 0, "flops": 0.0, "saved": 0.0, "kernels": ()}
+        fused = program is not None
+        if isinstance(program, DeviceProgram):
+            try:
+                details = program.explain(names, operands)
+            except NotFused as reason:
+                fused, why = False, str(reason)
+        elif fused and all(isinstance(x, np.ndarray) for x in operands):
+            try:
+                program(
+                    *(laid_out_like(np.zeros(c, x.dtype), x) for x, c in zip(operands, items, strict=True))
+                )
+                details = program.plan
+            except ValueError:
+                fused, why = False, TOO_LARGE
+        return explanation_of_steps(name, self, operands, items, prod(batch), fused, why, details)
 
     def on_device(self) -> DeviceProgram | None:
         """The program for arrays of a device; None if there is none."""
@@ -182,6 +194,31 @@ def device_plan_of(composition: Composition, like: Any, cores: Sequence[tuple[in
     dtype = dtype_of(like)
     plan = _plan_of(composition, [without_memory(x, dense_strides(x, dtype), dtype) for x in cores])
     return plan if plan is not None and plan.on_device() is not None else None
+
+
+def explanation_of(composition: Composition, operands: dict[str, Any]) -> FusedExplanation | None:
+    """How a composition's call runs, once such calls were met some times; None if its steps depend on
+    elements, or are NumPy's own."""
+    arrays = list(operands.values())
+    like = next((x for x in arrays if on_device(x)), None)
+    given = [type(x) if type(x) in NUMBERS else dtype_of(x) for x in arrays]
+    if like is None:
+        dtype = composition.resolve_dtypes((*given, *(None,) * composition.nout))[0]
+        arrays = [np.asarray(x).astype(dtype, copy=False) for x in arrays]
+    else:
+        arrays = [np.asarray(x, dtype_of(like)) if type(x) in NUMBERS else x for x in arrays]
+    named = dict(zip(operands, arrays, strict=True))
+    if (why := explain_failure(composition.op, composition, named, {}, {})) is not None:  # type: ignore[arg-type]
+        raise why
+    own = [x.ndim - len(dims) for x, dims in zip(arrays, composition.core_inputs, strict=True)]
+    cores = [tuple(x.shape)[at:] for x, at in zip(arrays, own, strict=True)]
+    plan = _plan_of(composition, arrays) if like is None else device_plan_of(composition, like, cores)
+    if plan is None:
+        return None
+    layouts = tuple(core_strides(x, len(core)) for x, core in zip(arrays, cores, strict=True))
+    program = plan.program(layouts) if like is None else plan.on_device()
+    batch = broadcast_shapes(*(tuple(x.shape)[:at] for x, at in zip(arrays, own, strict=True)))
+    return plan.explained(composition.op, list(operands), arrays, batch, program, plan.why_not)
 
 
 def run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:

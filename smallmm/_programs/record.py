@@ -106,6 +106,7 @@ class Step:
     kernel: str | None = None
     axis: int = 0
     unless: View | None = None  # truth: a tile all of which is true leaves the step out
+    reason: str | None = None  # what it means that the step fails, in words of the function that has it
 
     @property
     def target(self) -> View:

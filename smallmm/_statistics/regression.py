@@ -13,6 +13,12 @@ from .._programs.compose import in_one_dtype
 from .._programs.fuse import fuse
 from .moments import mean_of, weighted
 
+# What it means that Cholesky's step {i}, from 0, finds nothing positive
+_REASONS = {
+    "cholesky": "A^T A + alpha I is not positive definite: column {i} of A is zero or depends on those "
+    "before it, and alpha is too small"
+}
+
 
 class RidgeResult(NamedTuple):
     """The X and the c of ``B ~ A X + c``."""
@@ -38,22 +44,22 @@ def _solution(a: Any, b: Any, alpha: Any, *weights: Any, intercept: bool) -> Any
     return RidgeResult(x[:, 0], constant[0]) if is_vector else RidgeResult(x, constant)
 
 
-@fuse("(m,n),(m,k),()")
+@fuse("(m,n),(m,k),()", reasons=_REASONS)
 def _of_matrix(a: Any, b: Any, alpha: Any, *, intercept: bool = False) -> Any:
     return _solution(a, b, alpha, intercept=intercept)
 
 
-@fuse("(m,n),(m),()")
+@fuse("(m,n),(m),()", reasons=_REASONS)
 def _of_vector(a: Any, b: Any, alpha: Any, *, intercept: bool = False) -> Any:
     return _solution(a, b, alpha, intercept=intercept)
 
 
-@fuse("(m,n),(m,k),(),(m)")
+@fuse("(m,n),(m,k),(),(m)", reasons=_REASONS)
 def _of_weighted_matrix(a: Any, b: Any, alpha: Any, weights: Any, *, intercept: bool = False) -> Any:
     return _solution(a, b, alpha, weights, intercept=intercept)
 
 
-@fuse("(m,n),(m),(),(m)")
+@fuse("(m,n),(m),(),(m)", reasons=_REASONS)
 def _of_weighted_vector(a: Any, b: Any, alpha: Any, weights: Any, *, intercept: bool = False) -> Any:
     return _solution(a, b, alpha, weights, intercept=intercept)
 

@@ -10,6 +10,12 @@ from .._functions.spectra import eigh
 from .._functions.systems import solve_triangular
 from .._programs.fuse import fuse
 
+# What it means that Cholesky's step {i}, from 0, finds nothing positive
+_REASONS = {
+    "cholesky": "the covariance of x is not positive definite: feature {i} is constant or depends on those "
+    "before it"
+}
+
 Method = Literal["cholesky", "pca", "zca"]
 METHODS = ("cholesky", "pca", "zca")
 
@@ -39,7 +45,7 @@ def _factored(op: str, x: Any, eps: float, method: str) -> tuple[Any, Any, Any, 
     return mean, y, adjoint.conj().mT @ matrix if method == "zca" else matrix, False
 
 
-@fuse("(m,n)->(m,n)")
+@fuse("(m,n)->(m,n)", reasons=_REASONS)
 def whiten(x: Any, *, eps: float = 0.0, method: Method = "cholesky") -> Any:
     """Samples with their mean removed and their covariance made the identity, for each set of a stack.
 
@@ -94,7 +100,7 @@ def whiten(x: Any, *, eps: float = 0.0, method: Method = "cholesky") -> Any:
     return solve_triangular(factor, y.mT, lower=True).mT if is_triangle else y @ factor.mT
 
 
-@fuse("(m,n)->(n),(n,n)")
+@fuse("(m,n)->(n),(n,n)", reasons=_REASONS)
 def whitening(x: Any, *, eps: float = 0.0, method: Method = "cholesky") -> Any:
     """The mean and the matrix that whiten the samples of each set of a stack.
 

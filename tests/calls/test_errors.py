@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import smallmm
+from smallmm._base import names
 
 ONES = np.ones
 
@@ -234,8 +235,21 @@ def test_all_of_numpy_linalg():
 
 
 def test_names_that_nobody_has():
-    with pytest.raises(AttributeError, match=r"^module 'smallmm' has no attribute 'sovle'$"):
-        smallmm.sovle  # noqa: B018
+    for name, end in (
+        ("sovle", "; did you mean 'solve'?"),
+        ("logdet", "; did you mean 'slogdet'?"),
+        ("matrix_exp", "; did you mean 'expm'?"),
+        ("bmm", "; did you mean 'batched_matmul'?"),
+        ("lu", "; did you mean 'lu_factor'?"),
+        ("linalg", "; its functions are smallmm's own: smallmm.inv"),
+        ("zzz", ""),
+        ("_repr_html_", ""),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(smallmm, name)
+        assert str(caught.value) == f"module 'smallmm' has no attribute {name!r}{end}"
+    assert set(names._SYNONYMS.values()) <= set(smallmm.__all__)
+    assert not {*names._SYNONYMS, *names._OF_SCIPY} & set(smallmm.__all__)
     assert not hasattr(smallmm, "__array_namespace_info__")
 
 

@@ -551,7 +551,21 @@ def test_triangles_of_hermitian_matrices(isa, dtype, n, rng):
 
 @pytest.mark.parametrize(
     "shape",
-    [(1, 1), (3, 3), (4, 4), (5, 5), (8, 8), (17, 17), (32, 32), (5, 2), (2, 5), (40, 9), (9, 40), (34, 33), (140, 130)],
+    [
+        (1, 1),
+        (3, 3),
+        (4, 4),
+        (5, 5),
+        (8, 8),
+        (17, 17),
+        (32, 32),
+        (5, 2),
+        (2, 5),
+        (40, 9),
+        (9, 40),
+        (34, 33),
+        (140, 130),
+    ],
 )
 @pytest.mark.parametrize("full", [False, True])
 def test_svd(isa, dtype, shape, full, rng):

@@ -836,6 +836,20 @@ class TestMixedDtypes:
 
 
 class TestGroup:
+    def test_is_refused_by_name(self):
+        group = smallmm.Group([np.eye(2), np.eye(3)])
+        for call in (smallmm.norm, smallmm.cond, smallmm.diagonal, lambda x: smallmm.vecdot(x, x)):
+            with pytest.raises(
+                (TypeError, ValueError), match=r"<Group of 2 .* its members have several shapes"
+            ):
+                call(group)
+        with pytest.raises(TypeError, match=r"whiten: x is a smallmm.Group, which a fused function does not"):
+            smallmm.whiten(group)
+        same = smallmm.Group([np.eye(2), np.ones((2, 2))])
+        np.testing.assert_array_equal(np.asarray(same), [np.eye(2), np.ones((2, 2))])
+        with pytest.raises(ValueError, match="by a copy"):
+            np.asarray(same, copy=False)
+
     def test_calls(self, rng):
         sizes = [3, 2, 5, 3, 1, 2, 3]
         a = [rng.standard_normal((n, n)) + n * np.eye(n) for n in sizes]

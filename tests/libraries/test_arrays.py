@@ -191,13 +191,20 @@ class TestJax:
                 smallmm.inv(0 * shared)
             except smallmm.LinAlgError as error:
                 print(error)
+            try:
+                smallmm.whiten(shared)
+            except TypeError as error:
+                print(error)
+            for within in (jax.jit, jax.vmap):
+                within(smallmm.fuse("(n,n)")(np.linalg.inv))(shared)
         """
-        mixed, singular = run_python(
+        mixed, singular, divided = run_python(
             code, {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
         ).stdout.splitlines()
         assert mixed.startswith(
             "matmul: x2 is on {CpuDevice(id=0)} but x1 on {CpuDevice(id=1)}; expected arrays"
         )
+        assert divided.endswith("jax.jit, or within jax.shard_map, where each device computes its part")
         assert singular.startswith("inv: 4 of 4 matrices are singular")
 
     def test_compiled_for_a_gpu_without_a_kernel(self, jax, monkeypatch):

@@ -178,7 +178,9 @@ class TestFused:
         a = stacks()["a"]
         a[CHUNK + 2] = 0
         lazy, v = da.from_array(a, chunks=(CHUNK, 4, 4)), stacks()["v"]
-        with pytest.raises(smallmm.LinAlgError, match=r"own: .*solve, fails for 1 of 13 .* index \(2,\)"):
+        with pytest.raises(
+            smallmm.LinAlgError, match=r"own: .*solve, the 1st step, fails in 1 of 13 .* index \(2,\)"
+        ):
             own(lazy, v, 1.0)[0].compute(scheduler="synchronous")
         (found, _), info = own.ex(lazy, v, 1.0)
         (expected, _), exact = own.ex(a, v, 1.0)
@@ -198,6 +200,13 @@ class TestFused:
             own(x["a"], x["v"][:, 1:], 1.0)
         with pytest.raises(TypeError, match=r"own: t has dtype datetime64"):
             own(x["a"], x["v"], x["alpha"].astype("M8[s]"))
+
+    def test_parts_of_matrices(self):
+        x = lazy_stacks()
+        with pytest.raises(ValueError, match=r"own: a has chunks .* call a.rechunk\({-2: -1, -1: -1}\)"):
+            own(x["a"].rechunk((CHUNK, 2, 4)), x["v"], 1.0)
+        with pytest.raises(ValueError, match=r"own: x has chunks \(2, 2\) along .* x.rechunk\({-1: -1}\)"):
+            own(x["a"], x["v"].rechunk((CHUNK, 2)), 1.0)
 
     def test_complex_numbers(self):
         x, y = lazy_stacks(), stacks()

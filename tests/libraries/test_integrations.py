@@ -97,6 +97,9 @@ class TestXarray:
     def test_direct_calls_are_refused(self, xr, a):
         with pytest.raises(NotImplementedError, match="apply_ufunc"):
             smallmm.inv(xr.DataArray(a))
+        for x in (xr.DataArray(a), xr.DataArray(a).chunk(), xr.Dataset({"a": ("b", a[0, 0])})):
+            with pytest.raises(TypeError, match=r"x is a xarray.*; pass its values, or call xarray.apply_uf"):
+                smallmm.whiten(x)
 
 
 class TestScikitLearn:

@@ -93,7 +93,7 @@ def test_results(arrays, unprepared):
         assert type(found) is Both
         result, info = solved.ex(*arrays)
         assert type(result) is Both
-        assert info.tolist() == [[0]] * 6
+        assert info.tolist() == [0] * 6
         single = solved(arrays[0][0], arrays[1][0])
         assert type(single.y) is np.float64
         assert single.y == found.y[0]

@@ -108,7 +108,8 @@ def test_api_page_has_every_public_name():
         for module, text in zip(modules[::2], modules[1::2], strict=True)
         for name in re.findall(r"^\.\. auto(?:function|class|exception):: (\w+)$", text, re.MULTILINE)
     ]
-    public = [f"smallmm.{name}" for name in smallmm.__all__ if name not in ("__version__", "cuda", "numa")]
+    modules = ("__version__", "cuda", "numa", "testing")
+    public = [f"smallmm.{name}" for name in smallmm.__all__ if name not in modules]
     public += [f"smallmm.cuda.{name}" for name in cuda.__all__ if not hasattr(smallmm, name)]
     public += [
         f"smallmm.{module.__name__.rpartition('.')[2]}.{name}"

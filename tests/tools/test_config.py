@@ -4,6 +4,7 @@ import doctest
 import importlib.metadata
 import os
 import pathlib
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -196,8 +197,9 @@ EXAMPLES = [name for name in smallmm.__all__ if ">>>" in (getattr(smallmm, name)
 @pytest.mark.parametrize("name", ["smallmm", *(name for name in EXAMPLES if name != "bench")])
 def test_docstring_examples(name):
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
-    names = {"np": np, "smallmm": smallmm}
-    for test in finder.find(getattr(smallmm, name, smallmm), name, module=False, globs=names):
+    found = getattr(smallmm, name, smallmm)
+    names = {"np": np, "smallmm": smallmm} | (vars(found) if isinstance(found, ModuleType) else {})
+    for test in finder.find(found, name, module=False, globs=names):
         runner.run(test)
     assert runner.tries > 0
     assert runner.failures == 0
