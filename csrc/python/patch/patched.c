@@ -6,7 +6,7 @@
 const char *const smm_outcomes[OUTCOMES] = {
     "served",
     "few: NumPy or PyTorch is faster for so few matrices of this order and type",
-    "large: a dimension is above 32, or zero",
+    "large: a dimension is above 128 (on a device 32), or zero",
     "overlap: an output shares memory with an input",
     "exceptional: a matrix failed, a result is not finite, or a floating-point exception was raised",
     "other: shapes, types or options that smallmm does not take",
