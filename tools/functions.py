@@ -90,12 +90,42 @@ def other_names(name: str) -> tuple[str | None, ...]:
     return tuple(other or by_name for other, by_name in zip(elsewhere, same, strict=True))
 
 
-def taking_groups() -> set[str]:
-    """As the docstring of `Group` lists them."""
-    words = " ".join((smallmm.Group.__doc__ or "").split())
-    listed = re.search(r"functions take groups: (.*?), and their", words)
-    assert listed, "the docstring of Group says which functions take groups"
-    return set(re.findall(r"`(\w+)`", listed[1]))
+def _takes_a_group(name: str) -> bool:
+    """Whether it computes two matrices of different orders that are a group."""
+    matrices = smallmm.Group([np.array([[3.0, 1.0], [1.0, 2.0]]), np.diag([3.0, 4.0, 5.0])])
+    vectors, samples = smallmm.Group([np.ones(2), np.ones(3)]), smallmm.Group([_SAMPLES, _SAMPLES[:, :2]])
+    symmetric = {"assume_a": "sym"}
+    diagonals = smallmm.Group([np.ones((1, 2)), np.ones((1, 3))])
+    arguments: dict[str, tuple[Any, ...]] = {
+        **dict.fromkeys(("sqrtm", "logm"), (matrices,)),
+        **dict.fromkeys(("mahalanobis", "gaussian_logpdf"), (vectors, vectors, matrices)),
+        **dict.fromkeys(("whiten", "whitening", "cov", "corr"), (samples,)),
+        "ridge": (samples, samples, 1.0),
+        "kalman_step": (vectors, matrices, vectors, *[matrices] * 4),
+        "matrix_power": (matrices, 2),
+        "powm": (matrices, 0.5),
+        "multi_dot": ([matrices, matrices],),
+        "cho_solve": (smallmm.cho_factor(matrices), matrices),
+        "lu_solve": (smallmm.lu_factor(matrices), matrices),
+        "ldl_solve": (smallmm.ldl_factor(matrices), matrices),
+        "lu_rcond": (smallmm.lu_factor(matrices), 1.0),
+        "solve_banded": ((0, 0), diagonals, matrices),
+        "solveh_banded": (diagonals, matrices),
+        "contract": ("...ij,...jk", matrices, matrices),
+        "einsum": ("...ij,...jk", matrices, matrices),
+        "sliding": (samples, 2),
+    }
+    function = getattr(smallmm, name)
+    needed = [x for x in inspect.signature(function).parameters.values() if x.default is x.empty]
+    given = arguments.get(name, (matrices,) * sum(x.kind < x.VAR_POSITIONAL for x in needed))
+    try:
+        function(*given, **(symmetric if name in ("sqrtm", "logm", "powm") else {}))
+    except (TypeError, ValueError, NotImplementedError):
+        return False
+    return True
+
+
+_SAMPLES = np.array([[1.0, 0.0, 2.0], [2.0, 5.0, 1.0], [4.0, 1.0, 7.0], [3.0, 2.0, 0.0], [0.0, 4.0, 4.0]])
 
 
 def derivative(name: str) -> str:
@@ -116,7 +146,7 @@ def link(name: str, function: Callable[..., Any]) -> str:
     return f"[`{name}`](../{source.relative_to(ROOT).as_posix()})"
 
 
-def row(name: str, groups: set[str]) -> list[str]:
+def row(name: str) -> list[str]:
     """Of a function of arrays."""
     function = getattr(smallmm, name)
     options = inspect.signature(function).parameters
@@ -128,7 +158,7 @@ def row(name: str, groups: set[str]) -> list[str]:
         yes["out" in options],
         yes[f"{name}_ex" in smallmm.__all__],
         yes["assume_a" in options],
-        yes[name in groups],
+        yes[_takes_a_group(name)],
         derivative(name),
     ]
 
@@ -140,14 +170,15 @@ def lines(columns: tuple[str, ...], rows: list[list[str]]) -> list[str]:
 def functions() -> str:
     """A table for each section of docs/api.md."""
     found: list[str] = []
-    groups = taking_groups()
     for heading, module, names in sections():
         for name in names:
             getattr(sys.modules.get(module) or smallmm, name, None)  # enters those that are imported later
-        of_arrays = [x for x in names if x in {**FUNCTIONS, **COMPOSITIONS} or heading.startswith("Chains")]
+        of_arrays = [
+            x for x in names if x in {**FUNCTIONS, **COMPOSITIONS} or hasattr(getattr(smallmm, x, None), "ex")
+        ]
         found += [f"## {heading}", ""]
         if of_arrays and module == "smallmm":
-            rows = [row(x, groups) for x in of_arrays if x != "fuse" and not x.endswith("_ex")]
+            rows = [row(x) for x in of_arrays if x != "fuse" and not x.endswith("_ex")]
             found += [*lines(COLUMNS, rows), ""]
         rest = [x for x in names if x not in of_arrays or x == "fuse"]
         if rest:
