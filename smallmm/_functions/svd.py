@@ -325,7 +325,7 @@ def polar(a: "ArrayLike", side: Literal["right", "left"] = "right", *, out: Any 
 
 
 @composed_of_others
-def orthogonalize(a: "ArrayLike", /, *, out: Any = None) -> Any:
+def orthogonalize(a: "ArrayLike", *, out: Any = None) -> Any:
     """The matrix with orthonormal columns that is nearest to each matrix of a stack.
 
     Parameters

@@ -20,7 +20,8 @@ def takes(gufunc: str, sizes: dict[str, int]) -> bool:
 
 def call(library: Device, gufunc: str, operands: dict[str, Any]) -> tuple[Any, ...]:
     """The results of the gufunc, info included."""
-    return FUNCTIONS[gufunc](library, *operands.values())
+    with library.in_own_precision():
+        return FUNCTIONS[gufunc](library, *operands.values())
 
 
 def product(library: Device, gufunc: np.ufunc, operands: dict[str, Any], given: Any) -> list[Any]:
@@ -29,7 +30,8 @@ def product(library: Device, gufunc: np.ufunc, operands: dict[str, Any], given: 
     name = gufunc.__name__
     x = x[..., None, :] if name == "vecmat" else x
     y = y[..., :, None] if name == "matvec" else y
-    result = library.matmul(x, y)
+    with library.in_own_precision():
+        result = library.matmul(x, y)
     result = result[..., 0, :] if name == "vecmat" else result[..., 0] if name == "matvec" else result
     if name in SCALED:
         result = _factor(operands["alpha"]) * result

@@ -38,6 +38,13 @@ class CuPyDevice(StandardDevice):
         xp = self.namespace
         return self.solve(a, xp.broadcast_to(xp.eye(a.shape[-1], dtype=a.dtype), a.shape))
 
+    def cholesky(self, a: Any) -> tuple[Any, Any]:
+        """CuPy leaves what it has of a factor that does not exist: L L^H is not A then."""
+        xp = self.namespace
+        lower = xp.linalg.cholesky(a)
+        off, size = (xp.max(xp.abs(x), axis=(-2, -1)) for x in (lower @ lower.conj().mT - a, a))
+        return lower, ~(off <= xp.finfo(a.dtype).eps ** 0.5 * size)
+
     def lu_factor(self, a: Any) -> tuple[Any, Any]:
         from cupyx.scipy.linalg import lu_factor
 

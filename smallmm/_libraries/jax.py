@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache, lru_cache
 from typing import Any
 
@@ -316,6 +317,12 @@ class JaxDevice(StandardDevice):
 
     def nearest(self, dtype: np.dtype) -> np.dtype:
         return _nearest(dtype)
+
+    def in_own_precision(self) -> AbstractContextManager[Any]:
+        """By default JAX rounds float32 to fewer bits for tensor cores."""
+        import jax
+
+        return jax.default_matmul_precision("highest")
 
     def solve_triangular(self, a: Any, b: Any, upper: bool) -> Any:
         import jax

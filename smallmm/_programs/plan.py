@@ -207,7 +207,11 @@ def explanation_of(composition: Composition, operands: dict[str, Any]) -> FusedE
         arrays = [np.asarray(x).astype(dtype, copy=False) for x in arrays]
     else:
         arrays = [np.asarray(x, dtype_of(like)) if type(x) in NUMBERS else x for x in arrays]
-    named = dict(zip(operands, arrays, strict=True))
+    shapes = [tuple(x.shape) for x in arrays]
+    shaped = [
+        without_memory(x, dense_strides(x, y), y) for x, y in zip(shapes, map(dtype_of, arrays), strict=True)
+    ]
+    named = dict(zip(operands, arrays if like is None else shaped, strict=True))
     if (why := explain_failure(composition.op, composition, named, {}, {})) is not None:  # type: ignore[arg-type]
         raise why
     own = [x.ndim - len(dims) for x, dims in zip(arrays, composition.core_inputs, strict=True)]

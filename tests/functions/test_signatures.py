@@ -181,6 +181,12 @@ class Difference(NamedTuple):
 
 
 DIFFERENCES = [
+    Difference(
+        "NumPy",
+        "cov",
+        "m y rowvar bias ddof fweights aweights dtype",
+        "samples are rows, as in pandas; `weights` are NumPy's `aweights`; the set of `y` is further columns",
+    ),
     Difference("SciPy", "*", "check_finite", "has no effect and the default False: NaN propagates"),
     Difference(
         "SciPy", "solve inv", "assume_a", 'the default is "general", as NumPy has it; None: each is looked at'

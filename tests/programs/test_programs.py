@@ -689,9 +689,11 @@ def test_tensors_that_an_index_reverses(rng):
 
 
 def test_large_matrices_go_step_by_step(rng):
-    a, b = rng.standard_normal((3, 40, 40)), rng.standard_normal((3, 40, 2))
     fused = fuse(lambda a, b: smallmm.solve(a, b) + 1, "(n,n),(n,k)")
-    np.testing.assert_array_equal(fused(a, b), smallmm.solve(a, b) + 1)
+    for n in 40, 128, 140:
+        a, b = rng.standard_normal((3, n, n)), rng.standard_normal((3, n, 2))
+        np.testing.assert_array_equal(fused(a, b), smallmm.solve(a, b) + 1)
+        assert fused.explain(a, b).fused == (n <= 128)
     explanation = fused.explain(a, b)
     assert not explanation.fused
     assert "larger than the kernels" in explanation.why
