@@ -24,15 +24,17 @@ from smallmm._base.shapes import PRODUCTS, SCALED
 
 RECORDED = Path(__file__).with_name("bits.json")
 DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
+OF_DIAGONALS = "solve_tridiagonal", "solve_banded", "solveh_banded"
 ROWS = [
-    (name, dtype)
+    (name, dtype, orders)
     for name in sorted(GUFUNCS)
     if name not in ("lu_factor_tall", "lu_factor_wide")  # no kernel takes them
     for dtype in DTYPES
     if GUFUNCS[name].takes(DTYPES[dtype])
+    for orders in (("", "large") if name not in (*PRODUCTS, *OF_DIAGONALS) else ("",))
 ]
 INEXACT = {"slogdet": [0]}  # the outputs that are recorded: not the logarithm
-OF_DIAGONALS = "solve_tridiagonal", "solve_banded", "solveh_banded"
+LARGE = (33, 47, 64, 100, 128)  # orders that have a record of their own
 MATRICES = 19  # full vectors of all instruction sets, and a rest
 
 
@@ -113,8 +115,8 @@ def operands_of(name: str, m: int, n: int, k: int, batch: tuple[int, ...], dtype
     return operands
 
 
-def calls(name: str, dtype: type) -> Iterator[tuple[np.ndarray, ...]]:
-    """The outputs of calls of all orders, with all layouts."""
+def calls(name: str, dtype: type, orders: str) -> Iterator[tuple[np.ndarray, ...]]:
+    """The outputs of calls of all orders up to 32, or of some larger ones, with all layouts."""
     ufunc = getattr(_core, name)
 
     def run(m: int, n: int, k: int, batch: tuple[int, ...], layout: int) -> tuple[np.ndarray, ...]:
@@ -133,6 +135,11 @@ def calls(name: str, dtype: type) -> Iterator[tuple[np.ndarray, ...]]:
         return tuple(np.asarray(x) for x in through if x is not None)
 
     tall, wide = name.endswith("_tall"), name.endswith("_wide")
+    if orders == "large":
+        for n in LARGE:
+            fewer = n - n % 7
+            yield run(fewer if wide else n, fewer if tall else n, n % 3 + 1, (3,), n % 5)
+        return
     for n in range(1, 33):
         k = (n * 7) % 19 + 1
         yield run(n, n, k, (MATRICES,), 0)
@@ -152,12 +159,12 @@ def calls(name: str, dtype: type) -> Iterator[tuple[np.ndarray, ...]]:
 
 
 @cache
-def hashes(isa: str, name: str, dtype: str) -> str:
+def hashes(isa: str, name: str, dtype: str, orders: str) -> str:
     smallmm_isa = _core.isa()
     _core.select_isa(isa)
     try:
         seen = hashlib.sha256()
-        for outputs in calls(name, DTYPES[dtype]):
+        for outputs in calls(name, DTYPES[dtype], orders):
             for x in [outputs[i] for i in INEXACT.get(name, range(len(outputs)))]:
                 # -NaN, NaN and its payloads are one; zeros keep their signs
                 y = np.ascontiguousarray(x)
@@ -170,23 +177,24 @@ def hashes(isa: str, name: str, dtype: str) -> str:
         _core.select_isa(smallmm_isa)
 
 
-def key(isa: str, name: str, dtype: str) -> str:
+def key(isa: str, name: str, dtype: str, orders: str) -> str:
     """Tensor cores are a device's."""
-    return f"{name.removesuffix('_tensor')} {dtype} {'separate' if isa == 'portable' else 'fused'}"
+    sums = "separate" if isa == "portable" else "fused"
+    return f"{name.removesuffix('_tensor')} {dtype} {orders}{' ' * bool(orders)}{sums}"
 
 
 @pytest.mark.parametrize("isa", _core.isas_available())
-@pytest.mark.parametrize(("name", "dtype"), ROWS)
-def test_bits_are_those_recorded(isa: str, name: str, dtype: str) -> None:
-    assert hashes(isa, name, dtype) == json.loads(RECORDED.read_text())[key(isa, name, dtype)]
+@pytest.mark.parametrize(("name", "dtype", "orders"), ROWS)
+def test_bits_are_those_recorded(isa: str, name: str, dtype: str, orders: str) -> None:
+    assert hashes(isa, name, dtype, orders) == json.loads(RECORDED.read_text())[key(isa, name, dtype, orders)]
 
 
 if __name__ == "__main__":
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
-    for name, dtype in ROWS:
+    for name, dtype, orders in ROWS:
         for isa in _core.isas_available():
-            found = hashes(isa, name, dtype)
-            before = recorded.setdefault(key(isa, name, dtype), found)
+            found = hashes(isa, name, dtype, orders)
+            before = recorded.setdefault(key(isa, name, dtype, orders), found)
             if before != found:
-                print(f"{isa}: {key(isa, name, dtype)} is {found}, recorded {before}")
+                print(f"{isa}: {key(isa, name, dtype, orders)} is {found}, recorded {before}")
     RECORDED.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n")
