@@ -16,7 +16,7 @@ from .._base.errors import LinAlgError
 from .._base.hooks import current, offloaded
 from .._base.later import later
 from .._calls.arrays import as_numpy
-from .._libraries import on_device
+from .._libraries import library_of, on_device
 from .structured import found_in
 
 _OTHERS = ("conv2d",)  # which calls no gufunc, and which the core explains, too
@@ -48,7 +48,7 @@ class Explanation(NamedTuple):
     """How a call would run. `str` gives it in words."""
 
     op: str
-    kernel: str | None  # "lapack ..." beyond the order of our kernels; None: nothing to compute
+    kernel: str | None  # "lapack ..." or "torch's own" beyond the order of our kernels; None: nothing to compute
     computed: str | None  # the dtype that float16 and bfloat16 are converted to; None: the operands' own
     isa: str  # or the architecture of a GPU, sm_90
     packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
@@ -74,7 +74,7 @@ class Explanation(NamedTuple):
     @property
     def strategy(self) -> str | None:
         """The idea that the kernel follows, as ARCHITECTURE.md names it."""
-        if self.kernel is None or self.kernel.startswith("lapack"):
+        if self.kernel is None or not self.kernel.startswith("smm_"):
             return None
         idea = re.sub(r"smm_(\w+?)(_\d+)?_[cf]\d+_\w+", r"\1", self.kernel)
         return idea.removeprefix("matmul_") if idea.startswith("matmul_") else idea.rpartition("_")[2]
@@ -188,6 +188,9 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
         gufunc = next(gufunc for gufunc, its in _core.gufunc_rows.items() if its == row)
         plan["kernel"] = f"lapack {lapack.FALLBACKS[gufunc].routine}"
         plan.update(threads=1, nontemporal=False)
+    there = next((x for x in operands if on_device(x)), None)
+    if there is not None and not plan["calls"] and 0 not in there.shape:
+        plan["kernel"] = f"{library_of(there).name}'s own"
     if plan["computed"] is not None:
         plan["computed"] = f"float{plan['computed'].removeprefix('f')}"
     return Explanation(op=name, packed=packed, staged=plan.pop("stage_c"), found=found, **plan)
