@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ import numpy as np
 
 import smallmm
 from smallmm._tools.config import cpu
+from smallmm._tools.timing import clock, seconds_left
 
 TYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 OF_MATRICES = (
@@ -93,18 +93,14 @@ def calls_of(rng: np.random.Generator, case: Case) -> tuple[Callable[[], Any], C
 
 def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], seconds: float = 0.04) -> float:
     """NumPy's time by smallmm's."""
-    best = [math.inf, math.inf]
+    sample, left = clock(), seconds_left(seconds)
     for call in (ours, theirs):
         call()
-    end = time.perf_counter() + seconds
-    turns = 0
-    while turns < 3 or time.perf_counter() < end:
-        for i, call in enumerate((ours, theirs)):
-            start = time.perf_counter()
-            call()
-            best[i] = min(best[i], time.perf_counter() - start)
-        turns += 1
-    return best[1] / best[0]
+    times: list[tuple[float, float]] = []
+    while len(times) < 3 or left():
+        times.append((sample(ours, 1), sample(theirs, 1)))
+    own, other = map(min, zip(*times, strict=True))
+    return float(other / own)
 
 
 def within(limits: tuple[tuple[float, str], ...], x: int) -> str:
@@ -118,8 +114,8 @@ def main() -> None:
     asked = parser.parse_args()
     rng = np.random.default_rng(asked.seed)
     found: dict[tuple[str, str], list[tuple[float, Case]]] = defaultdict(list)
-    end = time.perf_counter() + asked.seconds
-    while time.perf_counter() < end:
+    left = seconds_left(asked.seconds)
+    while left():
         case = drawn(rng)
         times = ratio(*calls_of(rng, case))
         found[within(ORDERS, case.n), within(COUNTS, case.count)].append((times, case))

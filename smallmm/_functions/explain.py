@@ -48,7 +48,7 @@ class Explanation(NamedTuple):
     """How a call would run. `str` gives it in words."""
 
     op: str
-    kernel: str | None  # "lapack ..." or "torch's own" beyond the order of our kernels; None: nothing to compute
+    kernel: str | None  # "lapack ...", "torch's own": beyond our kernels; None: nothing to compute
     computed: str | None  # the dtype that float16 and bfloat16 are converted to; None: the operands' own
     isa: str  # or the architecture of a GPU, sm_90
     packed: tuple[str, ...]  # operands copied tile by tile into a form that the kernel reads
