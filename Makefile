@@ -23,10 +23,11 @@ test: $(VENV)/smallmm $(VENV)/extra-test  ## build, and run the Python tests
 ctest:  ## the tests of the C core, without Python
 	$(MAKE) -C tests/core run
 
-lint: $(VENV)/extra-dev  ## ruff, mypy, clang-format, in the versions that pyproject.toml pins, and the order of packages
+lint: $(VENV)/extra-dev  ## ruff, mypy, pyright, clang-format, in the versions that pyproject.toml pins, and the order of packages
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/pyright
 	$(BIN)/python tools/layout.py
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 

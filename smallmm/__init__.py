@@ -8,7 +8,6 @@
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 try:
     from ._core import __version__
@@ -113,49 +112,6 @@ from ._functions.systems import (
 from ._programs.explanation import FusedExplanation, FusedStep
 from ._tools.config import get_num_threads, set_num_threads, show_config, threads
 from .cuda import CudaUnavailableError
-
-if TYPE_CHECKING:
-    from . import numa, testing
-    from ._calls.groups import Group
-    from ._functions.chains import (
-        KalmanStepResult,
-        congruence,
-        gaussian_logpdf,
-        kalman_step,
-        mahalanobis,
-    )
-    from ._functions.contract import contract, einsum
-    from ._functions.convolution import conv2d
-    from ._functions.tensors import (
-        kron_apply,
-        sum_factorized,
-        tensordot,
-        tensorinv,
-        tensorinv_ex,
-        tensorsolve,
-        tensorsolve_ex,
-    )
-    from ._patching.explain_patched import PatchedLoop, PatchExplanation
-    from ._patching.patch import (
-        PatchCount,
-        PatchReport,
-        is_patched,
-        patch_numpy,
-        patch_report,
-        patch_torch,
-        patched,
-        unpatch_numpy,
-        unpatch_torch,
-    )
-    from ._programs.failures import FailedStep, FusedExResult
-    from ._programs.fuse import fuse
-    from ._statistics.moments import corr, cov
-    from ._statistics.regression import RidgeResult, ridge
-    from ._statistics.whitener import Whitener
-    from ._statistics.whitening import WhiteningResult, whiten, whitening
-    from ._statistics.windows import sliding
-    from ._tools.bench import bench
-    from ._tools.tune import TuneResult, tune
 
 # Imported when first asked for: they would add to every import.
 _LATER = {
@@ -380,17 +336,16 @@ for _name in set(__all__) & globals().keys():
     _publish(_name, globals()[_name])
 del _name
 
-if not TYPE_CHECKING:  # for a type checker every name would exist
 
-    def __getattr__(name):
-        module = next((module for module, names in _LATER.items() if name in (module, *names)), None)
-        if module:
-            loaded = import_module(f".{module}", __name__)
-            for later in _LATER[module]:
-                _publish(later, getattr(loaded, later))
-            return globals()[name]
-        advice = "" if name.startswith("_") else import_module("._base.names", __name__).advice(name, __all__)
-        raise AttributeError(f"module 'smallmm' has no attribute {name!r}{advice}")
+def __getattr__(name: str) -> object:
+    module = next((module for module, names in _LATER.items() if name in (module, *names)), None)
+    if module:
+        loaded = import_module(f".{module}", __name__)
+        for later in _LATER[module]:
+            _publish(later, getattr(loaded, later))
+        return globals()[name]
+    advice = "" if name.startswith("_") else import_module("._base.names", __name__).advice(name, __all__)
+    raise AttributeError(f"module 'smallmm' has no attribute {name!r}{advice}")
 
 
 def __dir__() -> list[str]:

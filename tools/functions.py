@@ -90,7 +90,7 @@ def other_names(name: str) -> tuple[str | None, ...]:
     return tuple(other or by_name for other, by_name in zip(elsewhere, same, strict=True))
 
 
-def _takes_a_group(name: str) -> bool:
+def takes_a_group(name: str) -> bool:
     """Whether it computes two matrices of different orders that are a group."""
     matrices = smallmm.Group([np.array([[3.0, 1.0], [1.0, 2.0]]), np.diag([3.0, 4.0, 5.0])])
     vectors, samples = smallmm.Group([np.ones(2), np.ones(3)]), smallmm.Group([_SAMPLES, _SAMPLES[:, :2]])
@@ -158,7 +158,7 @@ def row(name: str) -> list[str]:
         yes["out" in options],
         yes[f"{name}_ex" in smallmm.__all__],
         yes["assume_a" in options],
-        yes[_takes_a_group(name)],
+        yes[takes_a_group(name)],
         derivative(name),
     ]
 

@@ -125,6 +125,7 @@ def factors_in_one(place: int) -> Callable[[Callable[..., _R]], Callable[..., _R
                 args = *args[:place], *args[place], *args[place + 1 :]
             return function(*args, **options)
 
+        taking.place_of_factors = place  # type: ignore[attr-defined]  # for its types
         return taking
 
     return having

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from math import prod
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,8 +38,8 @@ def contract(
     path: Any = None,
     out: Any = None,
     dtype: Any = None,
-    order: str = "K",
-    casting: str = "safe",
+    order: Literal["K", "A", "C", "F"] = "K",
+    casting: Literal["no", "equiv", "safe", "same_kind", "unsafe"] = "safe",
     optimize: Any = True,
 ) -> Any:
     """Sums of products of arrays, by the subscripts of `numpy.einsum`.
@@ -115,8 +115,8 @@ def einsum(
     path: Any = None,
     out: Any = None,
     dtype: Any = None,
-    order: str = "K",
-    casting: str = "safe",
+    order: Literal["K", "A", "C", "F"] = "K",
+    casting: Literal["no", "equiv", "safe", "same_kind", "unsafe"] = "safe",
     optimize: Any = False,
 ) -> Any:
     """`contract`, by the name that NumPy has for it.

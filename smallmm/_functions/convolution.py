@@ -3,7 +3,7 @@ the arguments and gives it views. Libraries that record calls get a composition 
 record."""
 
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,7 @@ def conv2d(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
-    layout: str = "NCHW",
+    layout: Literal["NCHW", "NHWC", "CHWN"] = "NCHW",
     out: Any = None,
 ) -> Any:
     """Two-dimensional convolution, without a flip of the filters, as `torch.nn.functional.conv2d`.

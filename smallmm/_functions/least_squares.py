@@ -149,7 +149,7 @@ def lstsq(
     rtol: "ArrayLike | None" = None,
     cond: "ArrayLike | None" = None,
     driver: str | None = None,
-    precision: str = "fixed",
+    precision: Literal["fixed", "mixed"] = "fixed",
     out: Any = None,
 ) -> LstsqResult:
     """Least-squares solution of A X = B, of minimum norm if it is not unique.

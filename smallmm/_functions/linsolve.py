@@ -1,7 +1,7 @@
 """`linsolve`: one call for every structure of A."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
@@ -19,7 +19,16 @@ from .least_squares import lstsq_ex
 from .mixed import expert_solve_ex, mixed_solve_ex
 from .mixed_least_squares import mixed_lstsq_ex
 from .refinement import rcond_in
-from .structured import GUFUNCS, PLAIN, TRIANGLES, Structure, both_triangles, checked_word, solve_as
+from .structured import (
+    GUFUNCS,
+    PLAIN,
+    TRIANGLES,
+    Structure,
+    StructureWord,
+    both_triangles,
+    checked_word,
+    solve_as,
+)
 
 
 class LinsolveExResult(NamedTuple):
@@ -187,13 +196,13 @@ def linsolve(
     a: "ArrayLike",
     b: "ArrayLike",
     *,
-    assume_a: str | None = "general",
+    assume_a: "StructureWord | None" = "general",
     lower: bool = False,
     unit_diagonal: bool = False,
     transposed: bool = False,
     bandwidths: tuple[int, int] | None = None,
     packed: bool = False,
-    precision: str = "fixed",
+    precision: Literal["fixed", "mixed"] = "fixed",
     ill_conditioned: bool = False,
     return_rcond: bool = False,
     out: Any = None,

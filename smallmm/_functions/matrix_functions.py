@@ -116,7 +116,7 @@ def matrix_power_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
 
 
 @computed_by("expm")
-def expm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, out: Any = None) -> Any:
+def expm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True, out: Any = None) -> Any:
     """Exponential of each matrix of a stack.
 
     Parameters
@@ -176,7 +176,7 @@ def expm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, ou
 
 
 @composed_of_others
-def sqrtm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, out: Any = None) -> Any:
+def sqrtm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True, out: Any = None) -> Any:
     """Square root of each symmetric positive semidefinite matrix of a stack: X X = A.
 
     Parameters
@@ -247,7 +247,7 @@ def sqrtm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
 
 
 @composed_of_others
-def logm(A: "ArrayLike", *, assume_a: Assumption = "gen", lower: bool = True, out: Any = None) -> Any:
+def logm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True, out: Any = None) -> Any:
     """Logarithm of each symmetric positive definite matrix of a stack.
 
     Parameters
@@ -317,7 +317,7 @@ def logm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
 
 @composed_of_others
 def powm(
-    a: "ArrayLike", p: float, *, assume_a: Assumption = "gen", lower: bool = True, out: Any = None
+    a: "ArrayLike", p: float, *, assume_a: "Assumption" = "gen", lower: bool = True, out: Any = None
 ) -> Any:
     """Each symmetric matrix of a stack to a real power.
 

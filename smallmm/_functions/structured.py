@@ -4,7 +4,7 @@ values say.
 Only the part of A that a word names is read. Bits are those of the function for that structure."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,23 @@ from .._programs.compose import array_of, composed, dimensions, dtype_name, extr
 from .contractions import diagonal
 
 # SciPy's words, and their short forms
-WORDS = {
+StructureWord = Literal[
+    "general",
+    "gen",
+    "symmetric",
+    "sym",
+    "hermitian",
+    "her",
+    "positive definite",
+    "pos",
+    "upper triangular",
+    "lower triangular",
+    "tridiagonal",
+    "banded",
+    "diagonal",
+    "auto",
+]
+WORDS: dict[StructureWord, str] = {
     "general": "general",
     "gen": "general",
     "symmetric": "symmetric",

@@ -17,7 +17,7 @@ from .._calls.calls import (
     transposed,
 )
 from .._calls.twins import twin_of, with_info
-from .structured import GUFUNCS, Structure, checked_word, inverse_as, solve_otherwise
+from .structured import GUFUNCS, Structure, StructureWord, checked_word, inverse_as, solve_otherwise
 
 _direct = _core.direct
 _direct_solve, _direct_inv = _direct["solve"], _direct["inv"]
@@ -53,7 +53,7 @@ def solve(
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = False,
-    assume_a: str | None = "general",
+    assume_a: "StructureWord | None" = "general",
     transposed: bool = False,
     *,
     left: bool = True,
@@ -276,7 +276,7 @@ def inv(
     overwrite_a: bool = False,
     check_finite: bool = False,
     *,
-    assume_a: str | None = "general",
+    assume_a: "StructureWord | None" = "general",
     lower: bool = False,
     out: Any = None,
 ) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -212,7 +212,7 @@ _numpy, _pytorch = _NumPy(), _Torch()
 LIBRARIES: dict[str, _Library] = {"numpy": _numpy, "torch": _pytorch}
 
 
-def is_patched(library: str = "numpy") -> bool:
+def is_patched(library: Literal["numpy", "torch"] = "numpy") -> bool:
     """Whether a library's functions are computed by smallmm where that is faster.
 
     Parameters
@@ -314,7 +314,7 @@ def unpatch_torch() -> None:
 
 
 @contextmanager
-def patched(*libraries: str) -> Iterator[None]:
+def patched(*libraries: Literal["numpy", "torch"]) -> Iterator[None]:
     """Context in which these libraries are patched, for all threads of the process.
 
     Parameters

@@ -3,10 +3,22 @@ on a few matrices at a time."""
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from .._base.errors import shown
-from .fused import Fused
+from .fused import Fused, P, R
+
+
+@overload
+def fuse(
+    function: str, /, *, reasons: dict[str, str] | None = None
+) -> Callable[[Callable[P, R]], Fused[P, R]]: ...
+
+
+@overload
+def fuse(
+    function: Callable[P, R], signature: str | None = None, /, *, reasons: dict[str, str] | None = None
+) -> Fused[P, R]: ...
 
 
 def fuse(
@@ -89,5 +101,5 @@ def fuse(
     return Fused(function, signature, reasons)
 
 
-def _with_signature(signature: str, reasons: dict[str, str] | None, function: Callable[..., Any]) -> Fused:
+def _with_signature(signature: str, reasons: dict[str, str] | None, function: Callable[P, R]) -> Fused[P, R]:
     return fuse(function, signature, reasons=reasons)

@@ -3,7 +3,7 @@
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -30,14 +30,17 @@ from .symbols import Symbol
 PREPARED = frozenset((np.ndarray, *NUMBERS, *np.sctypeDict.values()))
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _NO_RULES = "a derivative is wanted, and not all steps have one in one pass"
 
 
-class Fused(RecordedFunction):
+class Fused(RecordedFunction, Generic[P, R]):
     """A function of stacks of matrices that `fuse` made. Call it with whole stacks."""
 
     def __init__(
-        self, function: Callable[..., Any], signature: str | None, reasons: dict[str, str] | None = None
+        self, function: Callable[P, R], signature: str | None, reasons: dict[str, str] | None = None
     ) -> None:
         functools.update_wrapper(self, function)
         super().__init__(function, signature, reasons)
@@ -69,6 +72,12 @@ class Fused(RecordedFunction):
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    @overload
+    def __call__(self, *arrays: P.args, **options: P.kwargs) -> R: ...
+
+    @overload
+    def __call__(self, *arrays: Any, out: Any, **options: Any) -> R: ...
 
     def __call__(self, *arrays: Any, out: Any = None, **options: Any) -> Any:
         if options:
