@@ -1,10 +1,14 @@
 """Dask: every function of lazy arrays gives lazy arrays with the bits of one process; worker processes;
 stacks in files. Calls by way of Dask's own functions are in test_integrations.py."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from accuracy import as_tuple, assert_same_bits
 from cases import Function, only_a, rows_of
+from pages import ROOT
 
 import smallmm
 from smallmm import congruence
@@ -236,6 +240,18 @@ def test_worker_processes(monkeypatch):
             assert_same_bits(found, expected)
         local = smallmm.fuse(lambda a: a @ a, "(n,n)->(n,n)")  # without a name to be found by
         assert_same_bits(local(lazy["a"]).compute(), local(x["a"]))
+
+
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="needs a clone")
+def test_a_worker_is_killed():
+    """The job ends all the same, and its results are NumPy's."""
+    pytest.importorskip("distributed")
+    sizes = ["--size", "200MB", "--chunk", "8MB", "--memory-limit", "600MB"]
+    command = [sys.executable, "-m", "benchmarks.host.larger_than_memory", *sizes]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "was killed" in done.stdout
+    assert "3 chunks agree with NumPy" in done.stdout
 
 
 class TestFiles:
