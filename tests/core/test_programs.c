@@ -143,7 +143,7 @@ static void test_wrong(void) {
     wrong[2].to = SMM_C64;
     CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ARGUMENT, "complex numbers are not converted");
     memcpy(wrong, steps, sizeof wrong);
-    wrong[1].call.n = 40;
+    wrong[1].call.n = SMM_MOST_ORDER + 1;
     CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ORDER, "an order without kernel");
     CHECK(smm_plan_program(NULL, &none, NULL) == SMM_ERR_ARGUMENT, "no program");
     CHECK(smm_run_program(NULL, 1, NULL, NULL, NULL) == SMM_ERR_ARGUMENT, "no plan");
