@@ -19,6 +19,7 @@ from dask.utils import format_bytes, parse_bytes
 from distributed import Client, LocalCluster, progress, wait
 
 import smallmm
+from smallmm._tools.timing import clock
 
 from .machine import machine
 
@@ -103,13 +104,17 @@ def main(arguments: list[str]) -> None:
         ) as cluster,
         Client(cluster) as client,
     ):
-        start = time.perf_counter()
-        future = client.compute(wanted)
-        killed = kill_one(client)
-        progress(future, notebook=False)
-        wait(future)
-        seconds = time.perf_counter() - start
-        done = future.result()
+        ran = {}
+
+        def job() -> None:
+            future = client.compute(wanted)
+            ran["killed"] = kill_one(client)
+            progress(future, notebook=False)
+            wait(future)
+            ran["result"] = future.result()
+
+        seconds = clock()(job, 1) / 1e9
+        killed, done = ran["killed"], ran["result"]
         peak = max(client.run(peak_memory).values())
     for computed, *operands in done["sample"]:
         expected = by_numpy(*operands)
