@@ -61,7 +61,7 @@ def _with_info(xp: Any, bad: Any, *results: Any) -> tuple[Any, ...]:
     return *answers, xp.astype(bad, xp.int32)
 
 
-def _columns(a: Any, b: Any) -> tuple[Any, bool]:
+def _columns(b: Any) -> tuple[Any, bool]:
     """b as a stack of matrices, and whether it was one vector."""
     return (b[:, None], True) if b.ndim == 1 else (b, False)
 
@@ -74,7 +74,7 @@ def _broadcast(xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
 def _solved(library: Device, a: Any, b: Any) -> tuple[Any, ...]:
     """X of A X = B for any A, which is singular where X is not finite though A and B are."""
     xp = library.namespace
-    b, is_vector = _columns(a, b)
+    b, is_vector = _columns(b)
     a, b = _broadcast(xp, a, b)
     x = library.solve(a, b)
     bad = _finite(xp, a) & _finite(xp, b) & ~_finite(xp, x)
@@ -115,9 +115,10 @@ def _hermitian(xp: Any, a: Any, upper: bool, hermitian: bool = True) -> Any:
 def _triangular(upper: bool, unit: bool) -> Callable[..., Any]:
     def solve(library: Device, a: Any, b: Any) -> tuple[Any, ...]:
         xp = library.namespace
-        zero = xp.any(xp.linalg.diagonal(a) == 0, axis=-1) if not unit else a[..., 0, 0] != a[..., 0, 0]
-        b, is_vector = _columns(a, b)
-        x = library.solve_triangular(*_broadcast(xp, _triangle(xp, a, upper, unit), b), upper)
+        triangle = _triangle(xp, a, upper, unit)
+        zero = xp.any(xp.linalg.diagonal(triangle) == 0, axis=-1)
+        b, is_vector = _columns(b)
+        x = library.solve_triangular(*_broadcast(xp, triangle, b), upper)
         x, info = _with_info(xp, xp.broadcast_to(zero, x.shape[:-2]), x)
         return (x[..., 0] if is_vector else x), info
 
@@ -142,7 +143,7 @@ def _by_factor(library: Device, factor: Any, b: Any, upper: bool) -> Any:
 def _cho_solve(library: Device, factor: Any, b: Any, upper: bool) -> tuple[Any, ...]:
     xp = library.namespace
     zero = xp.any(xp.linalg.diagonal(factor) == 0, axis=-1)
-    b, is_vector = _columns(factor, b)
+    b, is_vector = _columns(b)
     x = _by_factor(library, factor, b, upper)
     x, _ = _with_info(xp, xp.broadcast_to(zero, x.shape[:-2]), x)
     return (x[..., 0] if is_vector else x,)
@@ -150,10 +151,10 @@ def _cho_solve(library: Device, factor: Any, b: Any, upper: bool) -> tuple[Any, 
 
 def _solve_pos(library: Device, a: Any, b: Any, upper: bool) -> tuple[Any, ...]:
     xp = library.namespace
-    lower, info = _cholesky(library, _hermitian(xp, a, upper), False)
-    b, is_vector = _columns(a, b)
+    lower, bad = library.cholesky(_hermitian(xp, a, upper))
+    b, is_vector = _columns(b)
     x = _by_factor(library, lower, b, False)
-    x, info = _with_info(xp, xp.broadcast_to(info != 0, x.shape[:-2]), x)
+    x, info = _with_info(xp, xp.broadcast_to(bad, x.shape[:-2]), x)
     return (x[..., 0] if is_vector else x), info
 
 
@@ -238,7 +239,7 @@ def _svdvals(library: Device, a: Any) -> tuple[Any, ...]:
 def _lstsq(library: Device, a: Any, b: Any, rtol: Any) -> tuple[Any, ...]:
     """By singular values, of which those count that exceed `rtol` times the largest."""
     xp = library.namespace
-    b, is_vector = _columns(a, b)
+    b, is_vector = _columns(b)
     u, s, vh = xp.linalg.svd(_safe(xp, a)[0], full_matrices=False)
     rtol = rtol[..., None] if getattr(rtol, "ndim", 0) else float(rtol.real)
     counts = s > rtol * s[..., :1]
@@ -266,7 +267,7 @@ def _lu_solve(library: Device, lu: Any, pivots: Any, b: Any, transposed: bool) -
     """By the triangles, and a permutation that the exchanges make."""
     xp = library.namespace
     n = lu.shape[-1]
-    b, is_vector = _columns(lu, b)
+    b, is_vector = _columns(b)
     rows = xp.broadcast_to(xp.arange(n, device=lu.device), pivots.shape)
     steps = xp.arange(n, device=lu.device)
     for k in range(n):  # rows k and pivots_k
