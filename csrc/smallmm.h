@@ -259,11 +259,26 @@ typedef struct smm_step {
     intptr_t offset[SMM_MOST_OPERANDS];
 } smm_step;
 
+/* A program may be a loop, as recurrences in time are: all steps run again and again. What output `from` was is input
+ * `to` of the next time. Matrices of both are dense, of `bytes` bytes; between the first and the last time they are in
+ * the caches alone. Value `info`, which steps write, of `columns` numbers (int32) of a matrix, is an output of three
+ * (int32): of each matrix's first failure the number, the time from 1 on (0: none), and the column. */
+typedef struct smm_carry {
+    int from, to;
+    intptr_t bytes;
+} smm_carry;
+typedef struct smm_loop {
+    int carries;
+    const smm_carry *carry;
+    int info, columns; /* info: -1 if there is none */
+} smm_loop;
+
 /* Each value is written, in part or as a whole, by steps before those that read it. Outputs overlap nothing. */
 typedef struct smm_program {
     int values, steps;
     const smm_value *value;
     const smm_step *step;
+    const smm_loop *loop; /* NULL: the steps run once */
 } smm_program;
 
 typedef struct smm_program_info {
@@ -284,13 +299,21 @@ const char *smm_kernel_of_step(const smm_planned *planned, int step);
 
 /* Run it: data[v] is the address of value v, for inputs and outputs; `outer` is the number of dimensions beyond the
  * batch, with stride[d * values + v] for each of them. failed[s], unless NULL, becomes true if info of step s is not 0
- * for some matrix. */
+ * for some matrix; of a loop it is NULL, since info says more.
+ *
+ * `times`, of a loop: how often the steps run, and stride[v], the bytes from one time to the next of an input, or from
+ * one that is written to the next of an output. Outputs that are no carries are written at the last time, and every so
+ * many times before it. */
 typedef struct smm_repeats {
     int dims;
     const intptr_t *extent, *stride;
 } smm_repeats;
+typedef struct smm_times {
+    intptr_t length, every;
+    const intptr_t *stride;
+} smm_times;
 smm_status smm_run_program(const smm_planned *planned, intptr_t batch, void *const *data, const smm_repeats *outer,
-                           bool *failed);
+                           const smm_times *times, bool *failed);
 
 /* Long calls ask about every 20 ms whether to go on: smm_run calls `interrupted` in the thread that called it, and if
  * that returns true, smm_run soon returns SMM_ERR_STOPPED. `interrupted` may itself call smm_run. NULL: never ask. */

@@ -123,6 +123,7 @@ _LATER = {
         "kalman_step",
         "mahalanobis",
     ),
+    "_functions.recurrences": ("ScanExResult", "ScanResult", "scan", "scan_ex"),
     "_functions.contract": ("contract", "einsum"),
     "_functions.convolution": ("conv2d",),
     "_programs.failures": ("FailedStep", "FusedExResult"),

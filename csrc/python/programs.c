@@ -20,8 +20,16 @@ typedef struct plan {
     struct plan *next;
     smm_planned *planned;
     unsigned choice;
+    int carries; /* of a loop; -1: the steps run once */
     intptr_t batch[MOST_GIVEN];
 } plan;
+
+/* How a call runs the steps again and again: the first `carries` outputs become the first inputs of the next time. */
+typedef struct loop {
+    int carries, columns; /* columns: of info, the last output; 0: there is none */
+    intptr_t length, every;
+    intptr_t stride[MOST_GIVEN]; /* bytes from one time to the next */
+} loop;
 
 typedef struct program {
     PyObject_HEAD smm_program program;
@@ -140,16 +148,31 @@ static void free_plan(plan *x) {
     PyMem_Free(x);
 }
 
+/* The carries and info of a loop over the program, whose values these arrays are. */
+static smm_loop loop_of(const program *self, const loop *times, PyArrayObject *const arrays[], smm_carry carry[]) {
+    const given *last = &self->given[self->inputs + self->outputs - 1];
+    for (int c = 0; c < times->carries; c++) {
+        carry[c] = (smm_carry){self->given[self->inputs + c].value, self->given[c].value, PyArray_ITEMSIZE(arrays[c])};
+        for (int d = 0; d < self->given[c].core; d++) carry[c].bytes *= self->given[c].shape[d];
+    }
+    return (smm_loop){times->carries, carry, times->columns ? last->value : -1, times->columns};
+}
+
 /* A plan for these batch strides, old or new. *keep: the program owns it, not the caller. NULL: an exception is set. */
-static plan *plan_for(program *self, const intptr_t batch[], bool *keep) {
-    const int count = self->inputs + self->outputs;
+static plan *plan_for(program *self, const intptr_t batch[], const loop *times, PyArrayObject *const arrays[],
+                      bool *keep) {
+    const int count = self->inputs + self->outputs, carries = times ? times->carries : -1;
     const unsigned choice = smm_choice();
     *keep = true;
     for (plan *x = __atomic_load_n(&self->plans, __ATOMIC_ACQUIRE); x; x = x->next)
-        if (x->choice == choice && !memcmp(x->batch, batch, (size_t)count * sizeof *batch)) return x;
+        if (x->choice == choice && x->carries == carries && !memcmp(x->batch, batch, (size_t)count * sizeof *batch))
+            return x;
     plan *x = PyMem_Calloc(1, sizeof *x);
     if (!x) return (plan *)PyErr_NoMemory();
     x->choice = choice;
+    x->carries = carries;
+    smm_carry carry[MOST_GIVEN];
+    const smm_loop own_loop = times ? loop_of(self, times, arrays, carry) : (smm_loop){0};
     smm_value *values = PyMem_Calloc((size_t)self->program.values + 1, sizeof *values);
     smm_status status = SMM_ERR_MEMORY;
     if (values) {
@@ -157,6 +180,7 @@ static plan *plan_for(program *self, const intptr_t batch[], bool *keep) {
         for (int i = 0; i < count; i++) values[self->given[i].value].batch = x->batch[i] = batch[i];
         smm_program own = self->program;
         own.value = values;
+        own.loop = times ? &own_loop : NULL;
         status = smm_plan_program(&own, &x->planned, &self->info);
     }
     PyMem_Free(values);
@@ -237,8 +261,9 @@ static int longest(const batch *x) {
     return found;
 }
 
-/* Run it. 0: done, 1: not for this path, -1: an exception is set. */
-static int run(program *self, PyArrayObject *const arrays[], int dims, const intptr_t extent[], bool *failed) {
+/* Run it. 0: done, -1: an exception is set. */
+static int run(program *self, PyArrayObject *const arrays[], int dims, const intptr_t extent[], const loop *times,
+               bool *failed) {
     const int count = self->inputs + self->outputs, values = self->program.values;
     int answer = -1;
     bool keep = true;
@@ -246,12 +271,12 @@ static int run(program *self, PyArrayObject *const arrays[], int dims, const int
     batch *x = PyMem_Malloc(sizeof *x);
     void **data = PyMem_Calloc((size_t)values + 1, sizeof *data);
     bool *failures = PyMem_Calloc((size_t)self->program.steps + 1, sizeof *failures);
-    intptr_t *strides = PyMem_Calloc((size_t)values * (size_t)(dims + 1), sizeof *strides);
+    intptr_t *strides = PyMem_Calloc((size_t)values * (size_t)(dims + 2), sizeof *strides);
     static const intptr_t no_strides[MOST_GIVEN];
     if (x && data && failures && strides) {
         merge(x, dims, extent, self, arrays);
         const int own = longest(x);
-        its = plan_for(self, x->dims ? x->stride[own] : no_strides, &keep);
+        its = plan_for(self, x->dims ? x->stride[own] : no_strides, times, arrays, &keep);
         if (its) {
             intptr_t extents[NPY_MAXDIMS];
             smm_repeats outer = {.extent = extents, .stride = strides};
@@ -263,8 +288,15 @@ static int run(program *self, PyArrayObject *const arrays[], int dims, const int
                 outer.dims++;
             }
             const intptr_t length = x->dims ? x->extent[own] : 1;
+            smm_times of_loop = {.stride = strides + outer.dims * values};
+            if (times) {
+                of_loop.length = times->length;
+                of_loop.every = times->every;
+                for (int i = 0; i < count; i++) strides[outer.dims * values + self->given[i].value] = times->stride[i];
+            }
             PyThreadState *state = PyEval_SaveThread();
-            const smm_status status = smm_run_program(its->planned, length, data, &outer, failures);
+            const smm_status status =
+                smm_run_program(its->planned, length, data, &outer, times ? &of_loop : NULL, failures);
             PyEval_RestoreThread(state);
             if (status)
                 smm_raise(status, NULL);
@@ -320,7 +352,7 @@ PyObject *smm_call_program(PyObject *object, PyObject *const inputs[], PyObject 
         has_results |= PyArray_SIZE(arrays[self->inputs + i]) > 0;
     }
     *failed = false;
-    if (outputs && has_results && run(self, arrays, dims, extent, failed) < 0) Py_CLEAR(outputs);
+    if (outputs && has_results && run(self, arrays, dims, extent, NULL, failed) < 0) Py_CLEAR(outputs);
     for (int i = 0; outputs && dims == 0 && i < self->outputs; i++) /* numbers become scalars */
         if (!self->given[self->inputs + i].core && !(outs && outs[i]))
             PyTuple_SET_ITEM(outputs, i, PyArray_Return(arrays[self->inputs + i]));
@@ -350,6 +382,49 @@ static PyObject *call(PyObject *object, PyObject *args, PyObject *kwargs) {
     PyObject *outputs = smm_call_program(object, given, nargs > self->inputs ? given + self->inputs : NULL, &failed);
     return !outputs || Py_Is(outputs, Py_NotImplemented) ? outputs
                                                          : Py_BuildValue("(NN)", outputs, PyBool_FromLong(failed));
+}
+
+/* --- loops --- */
+
+/* Whether an array can be info of a loop, which is three numbers for each matrix. */
+static bool is_info(PyObject *object) {
+    if (!PyArray_CheckExact(object)) return false;
+    PyArrayObject *array = (PyArrayObject *)object;
+    const int last = PyArray_NDIM(array) - 1;
+    return PyArray_TYPE(array) == NPY_INT32 && last >= 0 && PyArray_DIM(array, last) == 3 &&
+           PyArray_IS_C_CONTIGUOUS(array);
+}
+
+/* loop(arrays, carries, columns, length, every, strides): whether these arrays, inputs and then outputs, were taken.
+ * The steps run `length` times. Each array is that of the first time, of an output that of the first time that is
+ * written, and the strides lead to the next; the first `carries` outputs are the inputs of the next time. columns: of
+ * info, which is the last output, 0 if there is none. */
+static PyObject *run_loop(PyObject *object, PyObject *args) {
+    program *self = (program *)object;
+    const int count = self->inputs + self->outputs;
+    PyObject *given, *strides;
+    loop x = {0};
+    int steps, dims = 0;
+    if (!PyArg_ParseTuple(args, "O!iinnO", &PyTuple_Type, &given, &x.carries, &x.columns, &x.length, &x.every,
+                          &strides))
+        return NULL;
+    PyArrayObject *arrays[MOST_GIVEN];
+    intptr_t extent[NPY_MAXDIMS];
+    if (PyTuple_GET_SIZE(given) != count || !parse_sizes(strides, x.stride, MOST_GIVEN, &steps) || steps != count ||
+        x.carries > self->inputs || x.carries > self->outputs) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the description of a loop is wrong");
+        return NULL;
+    }
+    for (int i = 0; i < count; i++) {
+        PyObject *array = PyTuple_GET_ITEM(given, i);
+        const bool taken = x.columns && i == count - 1 ? is_info(array) : is_supported(&self->given[i], array);
+        arrays[i] = (PyArrayObject *)array;
+        if (!taken || !broadcast(&self->given[i], arrays[i], &dims, extent)) Py_RETURN_FALSE;
+    }
+    bool any = true, failed = false;
+    for (int d = 0; d < dims; d++) any = any && extent[d];
+    if (any && run(self, arrays, dims, extent, &x, &failed) < 0) return NULL;
+    Py_RETURN_TRUE;
 }
 
 /* --- the type --- */
@@ -407,8 +482,14 @@ static PyGetSetDef attributes[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyMethodDef methods[] = {
+    {"loop", run_loop, METH_VARARGS, "Run the steps again and again."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot slots[] = {
     {Py_tp_new, (void *)new},
+    {Py_tp_methods, methods},
     {Py_tp_dealloc, (void *)dealloc},
     {Py_tp_call, (void *)call},
     {Py_tp_getset, attributes},

@@ -110,9 +110,11 @@ class _Writer:
                 lines += _constant(f"v{i}", x)
         return lines
 
-    def _function(self, steps: list[Step], at: dict[int, int], lanes: int) -> list[str]:
-        """The steps, as a function of inputs and outputs."""
-        parameters = ["char *mine", "int lane"]
+    def _function(
+        self, steps: list[Step], at: dict[int, int], lanes: int, sometimes: frozenset[int] = frozenset()
+    ) -> list[str]:
+        """The steps, as a function of inputs and outputs. sometimes: those that run only if `written`."""
+        parameters = ["char *mine", "int lane", *["bool written"] * bool(sometimes)]
         parameters += [f"const {c_type(self.values[i].dtype)} *v{i}" for i in self.inputs]
         parameters += [f"{c_type(self.values[i].dtype)} *v{i}" for i in self.outputs]
         lines = [line for text in dict.fromkeys(step.text for step in steps) for line in text]
@@ -137,6 +139,7 @@ class _Writer:
                 )
                 own = [define, *own, "#undef SCRATCH"]
             own += ["}"] * ends[number]
+            own = ["if (written) {", *own, "}"] if number in sometimes else own
             lines += [x if x.startswith("#") else f"    {x}" for x in own]
         return [*lines, "}"]
 

@@ -64,6 +64,7 @@ class Plan:
         self.why_not = ""
         self.why_not_on_device = ""
         self.backward: Any = None  # the backward pass, once it is wanted
+        self.loops: Any = None  # on a device, of scans
         self._on_device: DeviceProgram | None = None
 
     def targets(self, operands: list[Any], outs: Any, batch: tuple[int, ...]) -> tuple[Any, ...]:

@@ -96,7 +96,7 @@ static void test_bits(void) {
         void *const data[VALUES] = {[A] = a, [B] = b, [Y] = y, [INFO] = info};
         bool failed[3] = {false};
         memset(y, 0, sizeof y);
-        CHECK(smm_run_program(planned, batch, data, NULL, failed) == SMM_OK, "batch %d", (int)batch);
+        CHECK(smm_run_program(planned, batch, data, NULL, NULL, failed) == SMM_OK, "batch %d", (int)batch);
         run_separately(batch);
         for (intptr_t q = 0; q < batch; q++) {
             for (int j = 0; j < N; j++) CHECK(is_same(y[q][j], solution[q][j]), "matrix %d of %d", (int)q, (int)batch);
@@ -115,10 +115,10 @@ static void test_outer_dimensions(void) {
     const intptr_t extent[] = {REPEATS};
     const intptr_t stride[VALUES] = {[A] = BATCH * sizeof a[0], [Y] = sizeof repeated[0], [INFO] = sizeof its_info[0]};
     const smm_repeats outer = {1, extent, stride};
-    CHECK(smm_run_program(planned, BATCH, data, &outer, NULL) == SMM_OK, "repeated");
+    CHECK(smm_run_program(planned, BATCH, data, &outer, NULL, NULL) == SMM_OK, "repeated");
     for (int r = 0; r < REPEATS; r++) {
         void *const part[VALUES] = {[A] = a[BATCH * (r + 1)], [B] = b, [Y] = y, [INFO] = info};
-        CHECK(smm_run_program(planned, BATCH, part, NULL, NULL) == SMM_OK, "repetition %d", r);
+        CHECK(smm_run_program(planned, BATCH, part, NULL, NULL, NULL) == SMM_OK, "repetition %d", r);
         CHECK(!memcmp(y, repeated[r], sizeof repeated[r]), "bits of repetition %d", r);
     }
 }
@@ -146,7 +146,7 @@ static void test_wrong(void) {
     wrong[1].call.n = SMM_MOST_ORDER + 1;
     CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ORDER, "an order without kernel");
     CHECK(smm_plan_program(NULL, &none, NULL) == SMM_ERR_ARGUMENT, "no program");
-    CHECK(smm_run_program(NULL, 1, NULL, NULL, NULL) == SMM_ERR_ARGUMENT, "no plan");
+    CHECK(smm_run_program(NULL, 1, NULL, NULL, NULL, NULL) == SMM_ERR_ARGUMENT, "no plan");
     smm_free_program(NULL);
 }
 
@@ -174,7 +174,7 @@ static void test_left_out(void) {
         if (zeros & 1) x[0] = x[COUNT - 1] = 0;
         if (zeros & 2) x[COUNT / 2] = 0;
         void *const data[ALL] = {[X] = x, [RESULT] = z};
-        CHECK(smm_run_program(its, COUNT, data, NULL, NULL) == SMM_OK, "run");
+        CHECK(smm_run_program(its, COUNT, data, NULL, NULL, NULL) == SMM_OK, "run");
         bool right = true;
         for (int q = 0; q < COUNT; q++) right &= z[q] == (x[q] != 0 ? x[q] : 1);
         CHECK(right, "every number is right, %d", zeros);
@@ -194,7 +194,7 @@ static void test_overflow(void) {
     void *const data[VALUES] = {[A] = a, [B] = b, [Y] = y, [INFO] = info};
     for (int dims = 2; dims <= DIMS; dims++) {
         const smm_repeats outer = {dims, extent, stride};
-        const smm_status status = smm_run_program(planned, 1, data, &outer, NULL);
+        const smm_status status = smm_run_program(planned, 1, data, &outer, NULL, NULL);
         CHECK(status == (dims == DIMS ? SMM_OK : SMM_ERR_ARGUMENT), "%d dimensions: %d", dims, status);
     }
     smm_outer outer = {.dims = 2, .extent = {many, many}};
@@ -265,7 +265,7 @@ static void test_conversions(void) {
         const smm_program one = {2, 1, both, &convert};
         smm_planned *its;
         CHECK(smm_plan_program(&one, &its, NULL) == SMM_OK, "%s to %s", names[source], names[target]);
-        CHECK(smm_run_program(its, 1, (void *const[]){from, to}, NULL, NULL) == SMM_OK, "it runs");
+        CHECK(smm_run_program(its, 1, (void *const[]){from, to}, NULL, NULL, NULL) == SMM_OK, "it runs");
         CHECK(!memcmp(to, expected, sizeof to), "%s to %s, %d", names[source], names[target], pair & 3);
         smm_free_program(its);
     }

@@ -102,6 +102,12 @@ def test_programs(emulated, part):
     emulated("programs.py", part)
 
 
+@pytest.mark.parametrize("names", ["filtered,solved,number", "product,product_complex", "filtered9,spectrum", "solved8,product12"])
+def test_scans(emulated, names):
+    """One kernel for all times of a scan."""
+    emulated("scans.py", names)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_calls_that_nobody_chose(emulated, seed):
     """Host and device on random functions, layouts and values; the seeds are new where there is a GPU."""

@@ -1,0 +1,374 @@
+"""Scans: a fused function whose results are its arguments of the next time. A loop of the program runs all
+times; where there is no program, the function is called for each."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._base.errors import LinAlgError, shown
+from .._base.hooks import offloaded
+from .._base.shapes import dtype_of
+from .._calls.arrays import as_numpy, without_labels
+from .._libraries import is_group, library_of, on_device
+from .._libraries.dask import is_lazy
+from .arrays import any_failed, as_library, copy_to, core_strides, on_host, refuse_out, wants_gradient
+from .compile import dense_strides
+from .compose import namespace_of
+from .cuda_loop import DeviceLoops
+from .cuda_steps import NotFused
+from .fuse import fuse
+from .fused import Fused
+from .plan import Plan
+
+_PARTS = 50  # of a scan whose progress is shown
+
+
+class Times(NamedTuple):
+    """Which times run, and of which the other results are kept: the last one and every so many before it."""
+
+    length: int
+    every: int
+    reverse: bool
+
+    def kept(self) -> int:
+        return -(-self.length // self.every)
+
+    def in_order(self) -> Iterator[tuple[int, int]]:
+        """Each time as it runs, and where its results are kept, -1 if nowhere."""
+        for i in range(self.length):
+            behind = self.length - 1 - i
+            place = self.kept() - 1 - behind // self.every
+            if self.reverse:
+                place = self.kept() - 1 - place
+            yield behind if self.reverse else i, place if behind % self.every == 0 else -1
+
+    def parts(self, count: int) -> Iterator["Part"]:
+        """At most about so many parts, each of which ends at a time whose results are kept."""
+        most = max(1, -(-self.kept() // count))
+        done = kept = 0
+        while done < self.length:
+            keeps = min(most, self.kept() - kept)
+            length = self.length - done - (self.kept() - kept - keeps) * self.every
+            yield Part(
+                done, length, self.length - 1 - done if self.reverse else done,
+                self.kept() - 1 - kept if self.reverse else kept,
+            )  # fmt: skip
+            done, kept = done + length, kept + keeps
+
+
+class Part(NamedTuple):
+    """Times that run together: how many ran before, their number, the first, and the place of the first that
+    is kept."""
+
+    done: int
+    length: int
+    first: int
+    place: int
+
+
+class Outcome(NamedTuple):
+    """The carries after the last time, the other results, and info, shape (..., 3), of each matrix's first
+    failure: the code, the place among the times that ran, from 1, and the column. None: nothing fails."""
+
+    plan: Plan
+    carry: list[Any]
+    ys: list[Any]
+    info: Any
+
+
+class Scan:
+    """A call of `scan`, whose arguments have been checked."""
+
+    def __init__(
+        self,
+        name: str,
+        function: Any,
+        carry: Any,
+        xs: Any,
+        consts: Any,
+        length: int | None,
+        options: dict[str, Any],
+    ) -> None:
+        self.name = name
+        self.function = function if isinstance(function, Fused) else fuse(function)
+        self.carry, self.xs, self.consts = _arrays(carry), _arrays(xs), _arrays(consts)
+        self.options = options
+        self.single = not isinstance(carry, tuple | list)
+        self.kind = type(carry)
+        if not self.carry:
+            raise ValueError(f"{name}: carry has no arrays; expected one, or a tuple of them")
+        for label, arrays in (("carry", self.carry), ("xs", self.xs), ("consts", self.consts)):
+            for x in arrays:
+                if is_group(x) or is_lazy(x):
+                    raise TypeError(f"{name}: an array of {label} is a {type(x).__name__}; see docs/recurrences.md")
+        self.length = self._length(length)
+        firsts = [_at(x, 0) for x in self.xs]
+        self.operands = self.function._operands((*self.carry, *firsts, *self.consts))
+        self.plan = self._plan()
+        self.batch = self.function._batch(self.operands)
+
+    def _length(self, given: int | None) -> int:
+        found = {}
+        for i, x in enumerate(self.xs):
+            if not x.ndim:
+                raise ValueError(f"{self.name}: xs[{i}] is a number; expected times as its first dimension")
+            found[x.shape[0]] = f"xs[{i}] has {x.shape[0]} times"
+        if given is not None:
+            if not isinstance(given, int | np.integer) or given < 0:
+                raise ValueError(f"{self.name}: length is {shown(given)}; expected an integer of at least 0")
+            found[int(given)] = f"length is {given}"
+        if not found:
+            raise ValueError(f"{self.name}: without xs, length must say how many times there are")
+        if len(found) > 1:
+            raise ValueError(f"{self.name}: {', but '.join(found.values())}")
+        return next(iter(found))
+
+    def _plan(self) -> Plan:
+        """The plan of one time. Carries become what the function makes of them, as numbers of float32 that are
+        added to float64."""
+        count = len(self.carry)
+        for _ in range(3):
+            plan = self.function._plan(self.operands, self.options)
+            if len(plan.results) < count:
+                raise ValueError(
+                    f"{self.name}: {self.function._name} returns {len(plan.results)} arrays; expected at "
+                    f"least {count}, the next carry"
+                )
+            changed = False
+            for i, (x, new) in enumerate(zip(self.operands, plan.results[:count], strict=False)):
+                core = tuple(x.shape)[x.ndim - new.ndim :] if x.ndim >= new.ndim else None
+                if core != new.shape or len(self.function._inputs[i]) != new.ndim:
+                    raise ValueError(
+                        f"{self.name}: carry {i} has shape {tuple(x.shape)}, and {self.function._name} makes "
+                        f"one of shape {('...', *new.shape)} of it; expected the same shape".replace("'", "")
+                    )
+                if dtype_of(x) != new.dtype:
+                    self.operands[i] = self._as_dtype(x, new.dtype)
+                    changed = True
+            if not changed:
+                return plan
+        raise TypeError(f"{self.name}: {self.function._name} changes the dtype of its carry at each time")
+
+    def _as_dtype(self, x: Any, dtype: np.dtype) -> Any:
+        if isinstance(x, np.ndarray):
+            return x.astype(dtype)
+        return namespace_of(x).asarray(x, dtype=getattr(namespace_of(x), dtype.name))
+
+    # --- running ---
+
+    def run(self, times: Times, out: Any, progress: Any = False) -> Outcome:
+        plan, like = self.plan, self._like()
+        ys_of = plan.results[len(self.carry) :]
+        shapes = [(times.kept(), *self.batch, *y.shape) for y in ys_of]
+        outs = self._outs(out, shapes, [y.dtype for y in ys_of], like)
+        outcome = None
+        shown = Shown(self.name, times.length, progress)
+        if times.length and not self._must_be_called():
+            with offloaded(None):
+                on_gpu = like is not None and on_device(like)
+                outcome = self._on_device(times, shown) if on_gpu else self._on_host(times, outs, like, shown)
+        if outcome is None:
+            outcome = self._by_calls(times, shapes, shown)
+        for i, target in enumerate(outs):
+            if target is not None and outcome.ys[i] is not target:
+                copy_to(target, outcome.ys[i])
+                outcome.ys[i] = target
+        return outcome
+
+    def _like(self) -> Any:
+        arrays = [x for x in (*self.operands, *self.xs) if not isinstance(x, np.ndarray)]
+        return next((x for x in arrays if on_device(x)), next(iter(arrays), None))
+
+    def _must_be_called(self) -> bool:
+        """Whether its library must see each time: to record derivatives, or to compile."""
+        arrays = (*self.operands, *self.xs)
+        return any(wants_gradient(x) or library_of(x).is_traced(x) or library_of(x).is_divided(x) for x in arrays)
+
+    def _outs(self, out: Any, shapes: list[Any], dtypes: list[np.dtype], like: Any) -> list[Any]:
+        if out is None:
+            return [None] * len(shapes)
+        outs = list(out) if isinstance(out, tuple | list) else [out]
+        if len(outs) != len(shapes):
+            raise TypeError(f"{self.name}: out has {len(outs)} arrays; expected {len(shapes)}, as ys")
+        for i, (target, shape, dtype) in enumerate(zip(outs, shapes, dtypes, strict=True)):
+            if target is not None:
+                refuse_out(self.name, f"out[{i}]", target, shape, dtype, like)
+        return outs
+
+    def _on_host(self, times: Times, outs: list[Any], like: Any, shown: "Shown") -> Outcome | None:
+        """By a loop of the program of the core; None if there is none."""
+        plan, count, batch = self.plan, len(self.carry), self.batch
+        given = [self._of_numpy(x, like) for x in self.operands]
+        moving = [self._of_numpy(x, like) for x in self.xs]
+        cores = [len(dims) for dims in self.function._inputs]
+        for i in range(count):
+            whole = (*batch, *given[i].shape[given[i].ndim - cores[i] :])
+            given[i] = np.ascontiguousarray(np.broadcast_to(given[i], whole))
+        consts = given[count + len(moving) :]
+        layouts = [core_strides(x, core) for x, core in zip(given, cores, strict=True)]
+        layouts[count : count + len(moving)] = [
+            core_strides(x, core) for x, core in zip(moving, cores[count:], strict=False)
+        ]
+        program = plan.program(tuple(layouts))
+        if not hasattr(program, "loop"):
+            return None
+        carry = [np.empty((*batch, *x.shape), x.dtype) for x in plan.results[:count]]
+        ys = self._targets(times, outs, [*given, *moving])
+        columns = sum(plan.columns)
+        info = np.zeros((*batch, 3), np.int32) if columns else None
+        sign = -1 if times.reverse else 1
+        steps = [[0] * count, [sign * x.strides[0] for x in moving], [0] * (len(consts) + count)]
+        steps += [[sign * y.strides[0] for y in ys], [0] * bool(columns)]
+        strides = tuple(x for own in steps for x in own)
+        before = given[:count]
+        for part in times.parts(shown.parts):
+            found = [np.empty((*batch, 3), np.int32)] if columns else []
+            own = [x[part.first] for x in moving], [y[part.place] for y in ys]
+            arrays = (*before, *own[0], *consts, *carry, *own[1], *found)
+            try:
+                taken = program.loop(arrays, count, columns, part.length, times.every, strides)
+            except ValueError:  # an order beyond the kernels
+                return None
+            if not taken:
+                return None
+            if info is not None:
+                _note(info, found[0], part.done)
+            before = carry
+            shown(part.done + part.length)
+        if like is None:
+            return Outcome(plan, carry, ys, info)
+        carry, ys = ([as_library(x, like) for x in arrays] for arrays in (carry, ys))
+        return Outcome(plan, carry, ys, info)
+
+    def _of_numpy(self, x: Any, like: Any) -> np.ndarray:
+        array = x if like is None else as_numpy(self.name, "an operand", x)
+        return array if array.flags.aligned and array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+    def _targets(self, times: Times, outs: list[Any], read: list[np.ndarray]) -> list[np.ndarray]:
+        """Where the results are written: the caller's arrays if the program can."""
+        ys: list[np.ndarray] = []
+        for y, own in zip(self.plan.results[len(self.carry) :], outs, strict=True):
+            fits = type(own) is np.ndarray and own.dtype == y.dtype and own.flags.c_contiguous and own.flags.aligned
+            if not fits or any(np.may_share_memory(own, x) for x in (*read, *ys)):
+                own = np.empty((times.kept(), *self.batch, *y.shape), y.dtype)
+            ys.append(own)
+        return ys
+
+    def _on_device(self, times: Times, shown: "Shown") -> Outcome | None:
+        """By one kernel; None if there is none."""
+        program = self.plan.on_device()
+        if program is None:
+            return None
+        try:
+            for i in range(len(self.carry)):
+                if isinstance(self.operands[i], np.ndarray):  # a number
+                    self.operands[i] = as_library(np.full(self.batch, self.operands[i]), self._like())
+            if self.plan.loops is None:
+                self.plan.loops = DeviceLoops(program.described)
+            return Outcome(self.plan, *self.plan.loops.run(self, times, shown))
+        except NotFused as why:
+            self.plan.why_not_on_device = str(why)
+            return None
+
+    def _by_calls(self, times: Times, shapes: list[Any], shown: "Shown") -> Outcome:
+        """Time after time. Also what a loop of a program is compared with."""
+        count, plan = len(self.carry), self.plan
+        like = self._like()
+        xp: Any = np if like is None else namespace_of(like)
+        carry = list(self.operands[:count])
+        consts = self.operands[count + len(self.xs) :]
+        kept: list[list[Any]] = [[None] * times.kept() for _ in shapes]
+        codes: list[Any] = []
+        for t, place in times.in_order():
+            operands = (*carry, *(x[t] for x in self.xs), *consts)
+            _, results, info = self.function._run(operands, None, self.options)
+            carry = list(results[:count])
+            codes.append(info)
+            for own, y in zip(kept, results[count:], strict=True):
+                if place >= 0:
+                    own[place] = y
+            shown(len(codes))
+        if not times.length:
+            carry = [_broadcast(xp, x, (*self.batch, *r.shape)) for x, r in zip(carry, plan.results, strict=False)]
+            empty = [xp.zeros(s, dtype=getattr(xp, y.dtype.name)) for s, y in zip(shapes, plan.results[count:], strict=True)]
+            return Outcome(plan, carry, empty, None)
+        ys = [xp.stack(list(own)) for own in kept]
+        return Outcome(plan, carry, ys, self._first_failures(codes) if plan.columns else None)
+
+    def _first_failures(self, codes: list[Any]) -> Any:
+        """Info, of arrays of codes, one for each time that ran. On the host, as failures are rare."""
+        info = np.zeros((*self.batch, 3), np.int32)
+        for t, columns in enumerate(codes):
+            if columns is None or not any_failed(self.name, columns):
+                continue
+            array = on_host(self.name, columns)
+            first = (array != 0).argmax(-1)
+            code = np.take_along_axis(array, first[..., None], -1)[..., 0]
+            _note(info, np.stack([code, code != 0, first], -1), t)
+        return info
+
+    # --- what callers get ---
+
+    def carry_of(self, arrays: list[Any]) -> Any:
+        if self.single:
+            return arrays[0]
+        return self.kind(*arrays) if hasattr(self.kind, "_fields") else tuple(arrays)
+
+    def error(self, outcome: Outcome, answer: Any, time: np.ndarray) -> LinAlgError:
+        """The exception for a call in which some series failed."""
+        info = on_host(self.name, outcome.info)
+        columns = np.zeros((*info.shape[:-1], sum(outcome.plan.columns)), np.int32)
+        np.put_along_axis(columns, info[..., 2:], info[..., :1], -1)
+        error = outcome.plan.failures.error(self.name, answer, columns)
+        first = int(time.ravel()[np.flatnonzero(time.ravel() >= 0)[0]])
+        raised = LinAlgError(f"{error}, at time {first} of that series", error.info, answer, error.step)
+        raised.time = time[()]
+        return raised
+
+
+class Shown:
+    """Progress that is shown: how many times have run. progress: True for a line of text, or what is called
+    with the times that have run, and all."""
+
+    def __init__(self, name: str, length: int, progress: bool | Callable[[int, int], Any]) -> None:
+        self.name, self.length = name, length
+        self.progress = progress
+        self.parts = _PARTS if progress else 1
+
+    def __call__(self, done: int) -> None:
+        if self.progress is True:
+            end = "\n" if done == self.length else ""
+            print(f"\r{self.name}: {done} of {self.length} times", end=end, file=sys.stderr, flush=True)
+        elif self.progress:
+            self.progress(done, self.length)
+
+
+def _note(info: np.ndarray, found: np.ndarray, done: int) -> None:
+    """Enter failures that were found after so many times, of matrices that had none before."""
+    new = (found[..., 1] != 0) & (info[..., 1] == 0)
+    info[new] = found[new] + [0, done, 0]
+
+
+def _arrays(x: Any) -> list[Any]:
+    given = [] if x is None else x if isinstance(x, tuple | list) and not _is_nested_numbers(x) else [x]
+    arrays = [without_labels(y) for y in given]
+    return [y if hasattr(y, "dtype") and hasattr(y, "ndim") else np.asarray(y) for y in arrays]
+
+
+def _is_nested_numbers(x: Any) -> bool:
+    """Whether a list is an array of NumPy written out, not a list of arrays."""
+    return isinstance(x, list) and not any(hasattr(y, "dtype") for y in x)
+
+
+def _at(x: Any, t: int) -> Any:
+    """An array of one time; of no times one that stands for it."""
+    if x.shape[0]:
+        return x[t]
+    xp: Any = np if isinstance(x, np.ndarray) else namespace_of(x)
+    return xp.zeros(tuple(x.shape)[1:], dtype=x.dtype)
+
+
+def _broadcast(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    return xp.asarray(xp.broadcast_to(xp.asarray(x), shape)) if xp is not np else np.broadcast_to(x, shape).copy()
