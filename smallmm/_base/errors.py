@@ -40,10 +40,15 @@ class LinAlgError(np.linalg.LinAlgError):
     step : named tuple or None
         Of a fused function: the step that failed, its ``name`` and its ``place`` among those that `explain`
         lists, of the first matrix whose `info` is not 0.
+    time : array of int64, shape (...), or None
+        Of `scan`: for each series the time of its first failure, -1 if there is none.
     """
 
-    def __init__(self, message: str, info: Any = None, result: Any = None, step: Any = None) -> None:
+    def __init__(
+        self, message: str, info: Any = None, result: Any = None, step: Any = None, time: Any = None
+    ) -> None:
         super().__init__(message)
+        self.time = time
         self.info = info
         self.result = result
         self.step = step

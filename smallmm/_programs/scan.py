@@ -14,9 +14,8 @@ from .._calls.arrays import as_numpy, without_labels
 from .._libraries import is_group, library_of, on_device
 from .._libraries.dask import is_lazy
 from .arrays import any_failed, as_library, copy_to, core_strides, on_host, refuse_out, wants_gradient
-from .compile import dense_strides
 from .compose import namespace_of
-from .cuda_loop import DeviceLoops
+from .cuda_scan import DeviceLoops
 from .cuda_steps import NotFused
 from .fuse import fuse
 from .fused import Fused
@@ -102,7 +101,9 @@ class Scan:
         for label, arrays in (("carry", self.carry), ("xs", self.xs), ("consts", self.consts)):
             for x in arrays:
                 if is_group(x) or is_lazy(x):
-                    raise TypeError(f"{name}: an array of {label} is a {type(x).__name__}; see docs/recurrences.md")
+                    raise TypeError(
+                        f"{name}: an array of {label} is a {type(x).__name__}; see docs/recurrences.md"
+                    )
         self.length = self._length(length)
         firsts = [_at(x, 0) for x in self.xs]
         self.operands = self.function._operands((*self.carry, *firsts, *self.consts))
@@ -126,8 +127,8 @@ class Scan:
         return next(iter(found))
 
     def _plan(self) -> Plan:
-        """The plan of one time. Carries become what the function makes of them, as numbers of float32 that are
-        added to float64."""
+        """The plan of one time. Carries become of the dtype that the function makes of them: float64, say, of
+        integers."""
         count = len(self.carry)
         for _ in range(3):
             plan = self.function._plan(self.operands, self.options)
@@ -184,7 +185,9 @@ class Scan:
     def _must_be_called(self) -> bool:
         """Whether its library must see each time: to record derivatives, or to compile."""
         arrays = (*self.operands, *self.xs)
-        return any(wants_gradient(x) or library_of(x).is_traced(x) or library_of(x).is_divided(x) for x in arrays)
+        return any(
+            wants_gradient(x) or library_of(x).is_traced(x) or library_of(x).is_divided(x) for x in arrays
+        )
 
     def _outs(self, out: Any, shapes: list[Any], dtypes: list[np.dtype], like: Any) -> list[Any]:
         if out is None:
@@ -244,13 +247,22 @@ class Scan:
 
     def _of_numpy(self, x: Any, like: Any) -> np.ndarray:
         array = x if like is None else as_numpy(self.name, "an operand", x)
-        return array if array.flags.aligned and array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+        return (
+            array
+            if array.flags.aligned and array.dtype.isnative
+            else array.astype(array.dtype.newbyteorder("="))
+        )
 
     def _targets(self, times: Times, outs: list[Any], read: list[np.ndarray]) -> list[np.ndarray]:
         """Where the results are written: the caller's arrays if the program can."""
         ys: list[np.ndarray] = []
         for y, own in zip(self.plan.results[len(self.carry) :], outs, strict=True):
-            fits = type(own) is np.ndarray and own.dtype == y.dtype and own.flags.c_contiguous and own.flags.aligned
+            fits = (
+                type(own) is np.ndarray
+                and own.dtype == y.dtype
+                and own.flags.c_contiguous
+                and own.flags.aligned
+            )
             if not fits or any(np.may_share_memory(own, x) for x in (*read, *ys)):
                 own = np.empty((times.kept(), *self.batch, *y.shape), y.dtype)
             ys.append(own)
@@ -291,8 +303,13 @@ class Scan:
                     own[place] = y
             shown(len(codes))
         if not times.length:
-            carry = [_broadcast(xp, x, (*self.batch, *r.shape)) for x, r in zip(carry, plan.results, strict=False)]
-            empty = [xp.zeros(s, dtype=getattr(xp, y.dtype.name)) for s, y in zip(shapes, plan.results[count:], strict=True)]
+            carry = [
+                _broadcast(xp, x, (*self.batch, *r.shape)) for x, r in zip(carry, plan.results, strict=False)
+            ]
+            empty = [
+                xp.zeros(s, dtype=getattr(xp, y.dtype.name))
+                for s, y in zip(shapes, plan.results[count:], strict=True)
+            ]
             return Outcome(plan, carry, empty, None)
         ys = [xp.stack(list(own)) for own in kept]
         return Outcome(plan, carry, ys, self._first_failures(codes) if plan.columns else None)
@@ -323,9 +340,7 @@ class Scan:
         np.put_along_axis(columns, info[..., 2:], info[..., :1], -1)
         error = outcome.plan.failures.error(self.name, answer, columns)
         first = int(time.ravel()[np.flatnonzero(time.ravel() >= 0)[0]])
-        raised = LinAlgError(f"{error}, at time {first} of that series", error.info, answer, error.step)
-        raised.time = time[()]
-        return raised
+        return LinAlgError(f"{error}; time {first} was the first", error.info, answer, error.step, time[()])
 
 
 class Shown:
@@ -371,4 +386,8 @@ def _at(x: Any, t: int) -> Any:
 
 
 def _broadcast(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    return xp.asarray(xp.broadcast_to(xp.asarray(x), shape)) if xp is not np else np.broadcast_to(x, shape).copy()
+    return (
+        xp.asarray(xp.broadcast_to(xp.asarray(x), shape))
+        if xp is not np
+        else np.broadcast_to(x, shape).copy()
+    )

@@ -102,7 +102,9 @@ def test_programs(emulated, part):
     emulated("programs.py", part)
 
 
-@pytest.mark.parametrize("names", ["filtered,solved,number", "product,product_complex", "filtered9,spectrum", "solved8,product12"])
+@pytest.mark.parametrize(
+    "names", ["filtered,solved,number", "product,product_complex", "filtered9,spectrum", "solved8,product12"]
+)
 def test_scans(emulated, names):
     """One kernel for all times of a scan."""
     emulated("scans.py", names)
