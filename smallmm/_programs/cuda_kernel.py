@@ -159,7 +159,8 @@ class _Writer:
     def _array(self, i: int) -> str:
         """The declaration of a thread's own value."""
         x = self.values[i]
-        return f"{'alignas(16) ' if x.is_complex else ''}{c_type(x.dtype)} v{i}[{x.size}]"
+        size = max(x.size, 1)  # C++ has no arrays without elements
+        return f"{'alignas(16) ' if x.is_complex else ''}{c_type(x.dtype)} v{i}[{size}]"
 
     def _numbers(self, i: int) -> list[str]:
         """What was given by value: a number, or the parts of one."""

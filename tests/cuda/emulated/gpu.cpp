@@ -580,6 +580,8 @@ struct Program {
 
 /* Shared memory of a size that the launch says is all there is; other shared arrays are one for all blocks. */
 static std::string for_cpu(const std::string &text) {
+    static const std::regex empty(R"(\b(double|float|int|short|char|long|unsigned|Truth|f16) v\d+\[0\];)");
+    if (std::regex_search(text, empty)) emulated_fail("an array without elements, which NVRTC does not compile");
     static const std::regex dynamic(R"(extern __shared__ __align__\(16\) (\w+) (\w+)\[\];)"), other("__shared__");
     const std::string once =
         std::regex_replace(text, dynamic, "$1 *const $2 = reinterpret_cast<$1 *>(emulated_shared);");
