@@ -10,9 +10,11 @@ from typing_extensions import TypeVar
 from . import cuda, numa, testing
 from ._base.errors import LinAlgError
 from ._calls.groups import Group
+from ._functions.associative import associative_scan
 from ._functions.explain import Explanation, explain
 from ._functions.matrix_functions import Assumption
 from ._functions.products import Precision, UFuncKeywords
+from ._functions.recurrences import scan, scan_ex
 from ._functions.structured import StructureWord
 from ._patching.explain_patched import PatchedLoop, PatchExplanation
 from ._patching.patch import (
@@ -79,12 +81,15 @@ __all__ = [
     "SVDExResult",
     "SVDResult",
     "SVDvalsExResult",
+    "ScanExResult",
+    "ScanResult",
     "SlogdetResult",
     "SolveExResult",
     "TuneResult",
     "Whitener",
     "WhiteningResult",
     "__version__",
+    "associative_scan",
     "backward_error",
     "batched_matmul",
     "bench",
@@ -160,6 +165,8 @@ __all__ = [
     "rcond",
     "refine",
     "ridge",
+    "scan",
+    "scan_ex",
     "set_num_threads",
     "show_config",
     "sliding",
@@ -345,6 +352,16 @@ class SVDResult(NamedTuple, Generic[_Result]):
 class SVDvalsExResult(NamedTuple, Generic[_Result]):
     S: _Result
     info: _Result
+
+class ScanExResult(NamedTuple, Generic[_Result]):
+    carry: _Result
+    ys: _Result
+    info: _Result
+    time: _Result
+
+class ScanResult(NamedTuple, Generic[_Result]):
+    carry: _Result
+    ys: _Result
 
 class SlogdetResult(NamedTuple, Generic[_Result]):
     sign: _Result

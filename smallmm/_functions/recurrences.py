@@ -1,4 +1,4 @@
-"""Recurrences in time: what a step makes of a state and of a measurement, again and again."""
+"""Recurrences in time: what a function makes of a state and of a measurement, again and again."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -7,6 +7,7 @@ import numpy as np
 
 from .._base.errors import shown
 from .._programs.arrays import any_failed, on_host
+from .._programs.explanation import FusedExplanation
 from .._programs.scan import Outcome, Scan, Times
 
 
@@ -18,7 +19,8 @@ class ScanResult(NamedTuple):
 
 
 class ScanExResult(NamedTuple):
-    """The same, with what failed first in each series, and when."""
+    """The carry after the last time, the other results of each time, and for each series what failed first, 0
+    if nothing did, and at what time, -1 if at none."""
 
     carry: Any
     ys: Any
@@ -40,7 +42,78 @@ def scan(
     progress: bool | Callable[[int, int], Any] = False,
     **options: Any,
 ) -> ScanResult:
-    """doc"""
+    """Run a recurrence: a function of a state and of what comes at each time, which returns the next state.
+
+    All times of a series run in one pass: the state stays in the cache, or in registers of a GPU, and only
+    what comes and what is asked for moves.
+
+    Parameters
+    ----------
+    function : callable
+        ``(*carry, *x, *consts) -> (*carry, *y)`` of one series at one time: a function that `fuse` made, or
+        one that it can, which without a signature takes numbers. The carries that it returns have the shapes
+        of those that it takes.
+    carry : array_like or tuple of array_like, shapes (..., core)
+        The state before the first time.
+    xs : array_like or tuple of array_like, shapes (times, ..., core), optional
+        What comes at each time.
+    consts : array_like or tuple of array_like, shapes (..., core), optional
+        What is the same at all times. Batch dimensions of carry, of each time's xs and of consts broadcast.
+    length : int, optional
+        How many times there are, if there are no xs.
+    reverse : bool, default False
+        From the last time to the first.
+    outputs : {"all", "last"}, default "all"
+        ``"last"``: only the last time's ys, without a dimension of times. Steps on which they alone depend
+        run once then.
+    every : int, default 1
+        Keep the ys of the last time, and of every so many-th before it.
+    out : array or tuple of arrays, optional
+        Where ys are written; None for those that are not to be.
+    progress : bool or callable, default False
+        True writes to standard error how many times have run; a function is called with their number and that
+        of all, as ``progress(100, 1000)``.
+    **options
+        The function's own options.
+
+    Returns
+    -------
+    ScanResult
+        ``carry``, after the last time, in a tuple if it was given in one, shapes (..., core); ``ys``, the
+        other results, shapes (times, ..., core): an array, or a tuple of none or of several.
+
+    Raises
+    ------
+    LinAlgError
+        Some series have failed at some time. The exception holds ``info`` and ``time``, shape (...), of the
+        first failure of each, and ``result``: the others have gone on, and so have those that failed, with
+        NaN.
+    ValueError, TypeError
+        As `fuse`; carry, xs and what function returns do not fit.
+
+    See Also
+    --------
+    scan_ex : without an exception for series that fail.
+    fuse : what function may do.
+
+    Notes
+    -----
+    The times' sum of the function's operations. The bits are those of one call of the function for each time.
+    The state is read and written once: a time moves the bytes of x and y. Arrays on a CUDA device take one
+    kernel. Where PyTorch or JAX record or compile, and where a step has no kernel, the function is called for
+    each time; ``explain(scan, function, carry, xs)`` says so.
+
+    Examples
+    --------
+    Interest of 10 % on 1000 accounts, to which one comes each year:
+
+    >>> year = smallmm.fuse(lambda account, paid: (1.1 * account + paid, account))
+    >>> account, before = smallmm.scan(year, np.zeros(1000), np.ones((20, 1000)))
+    >>> account.shape, before.shape
+    ((1000,), (20, 1000))
+    >>> account[0].round(2)
+    np.float64(57.27)
+    """
     call, times = _call("scan", function, carry, xs, consts, length, reverse, outputs, every, options)
     outcome = call.run(times, out, progress)
     result = _result(call, outcome, outputs)
@@ -63,12 +136,57 @@ def scan_ex(
     progress: bool | Callable[[int, int], Any] = False,
     **options: Any,
 ) -> ScanExResult:
-    """doc"""
+    """As `scan`, without an exception for series that fail.
+
+    Parameters
+    ----------
+    function, carry, xs, consts, length, reverse, outputs, every, out, progress, **options
+        As for `scan`.
+
+    Returns
+    -------
+    ScanExResult
+        ``carry`` and ``ys`` as `scan` returns them; ``info``, int32, shape (...), 0 or what was wrong first
+        with a series; ``time``, int64, shape (...), when that was, -1 for series without failure. Both are
+        of NumPy.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `scan`.
+
+    Examples
+    --------
+    >>> invert = smallmm.fuse("(n,n),(n,n)->(n,n)")(lambda a, b: smallmm.inv(a) + b)
+    >>> b = np.zeros((3, 2, 2, 2))
+    >>> b[0, 1] = -np.eye(2)  # which makes the second matrix 0
+    >>> smallmm.scan_ex(invert, np.eye(2), b).time
+    array([-1,  1])
+    """
     call, times = _call("scan_ex", function, carry, xs, consts, length, reverse, outputs, every, options)
     outcome = call.run(times, out, progress)
-    result = _result(call, outcome, outputs)
-    info, time = _failures(call, outcome, times)
-    return ScanExResult(*result, info, time)
+    return ScanExResult(*_result(call, outcome, outputs), *_failures(call, outcome, times))
+
+
+def _explain(
+    function: Callable[..., Any],
+    carry: Any,
+    xs: Any = None,
+    *,
+    consts: Any = (),
+    length: int | None = None,
+    reverse: bool = False,
+    outputs: Literal["all", "last"] = "all",
+    every: int = 1,
+    out: Any = None,
+    progress: bool | Callable[[int, int], Any] = False,
+    **options: Any,
+) -> FusedExplanation:
+    call, times = _call("scan", function, carry, xs, consts, length, reverse, outputs, every, options)
+    return call.explain(times)
+
+
+scan.explain = scan_ex.explain = _explain  # type: ignore[attr-defined]
 
 
 def _call(

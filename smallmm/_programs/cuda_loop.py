@@ -2,7 +2,7 @@
 time to the next stays in registers, or in shared memory; what is read of the next time comes to shared memory
 while this one is computed."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _core
 from .compile import CALL, UNLESS, Description
@@ -18,14 +18,20 @@ class Loop(NamedTuple):
     carries: int
     xs: int
     has_info: bool
-    aligned: bool  # the outputs that move are at multiples of 16 bytes at each time
+    is_number: tuple[bool, ...]  # of each input: given by value
+
+    def given(self, layouts: tuple[Any, ...]) -> list[Any]:
+        """The layouts of the inputs; None for numbers."""
+        taken = iter(layouts)
+        return [None if number else next(taken) for number in self.is_number]
 
 
 def loop_kernel(
-    program: Description, layouts: tuple[Layout, ...], dims: int, loop: Loop, shared: int
+    program: Description, layouts: tuple[Layout, ...], dims: int, loop: Loop, *, aligned: bool, shared: int
 ) -> Kernel:
-    """As `cuda_kernel.kernel_of`. Layouts of what moves are those of each time."""
-    return _LoopWriter(program, layouts, dims, shared, loop).kernel(0)
+    """As `cuda_kernel.kernel_of`. Layouts of what moves are those of each time. aligned: the outputs that
+    move are at multiples of 16 bytes at each time."""
+    return _LoopWriter(program, layouts, dims, shared, loop, aligned).kernel(0)
 
 
 class _Room(NamedTuple):
@@ -40,7 +46,13 @@ class _Room(NamedTuple):
 
 class _LoopWriter(_Writer):
     def __init__(
-        self, program: Description, layouts: tuple[Layout, ...], dims: int, shared: int, loop: Loop
+        self,
+        program: Description,
+        layouts: tuple[Layout, ...],
+        dims: int,
+        shared: int,
+        loop: Loop,
+        aligned: bool,
     ) -> None:
         own = loop.carries + loop.xs
         layouts = tuple(
@@ -48,7 +60,7 @@ class _LoopWriter(_Writer):
         )
         super().__init__(program, layouts, dims, shared)
         n = loop.carries
-        self.loop, self.has_info = loop, loop.has_info
+        self.has_info, self.aligned = loop.has_info, aligned
         self.before, self.xs, self.consts = self.inputs[:n], self.inputs[n:own], self.inputs[own:]
         self.after = self.outputs[:n]
         self.info = self.outputs[-1] if loop.has_info else -1
@@ -152,7 +164,7 @@ class _LoopWriter(_Writer):
 
     def _store(self, i: int, at: int, base: str) -> str:
         x = self.values[i]
-        what = f"{c_type(x.dtype)}, {x.size}, {str(i in self.after or self.loop.aligned).lower()}"
+        what = f"{c_type(x.dtype)}, {x.size}, {str(i in self.after or self.aligned).lower()}"
         return f"store<{what}>(warp, {at}, {base} + first * {x.size}, count);"
 
     def _load_shared(self, i: int, layout: Layout, at: int) -> list[str]:

@@ -9,17 +9,19 @@ import numpy as np
 
 from .. import _core
 from .._gpu.device import _same_device
+from .arrays import on_host
 from .compile import Description
 from .cuda_kernel import Kernel
 from .cuda_launch import _layout_of, _merged, _strides_in
 from .cuda_loop import INFO, Loop, loop_kernel
+from .cuda_steps import VECTOR
 from .dtypes import COMPLEX
 
 _MOST_LAYOUTS = 64
 
 
 class DeviceLoops:
-    """The kernels of a program's loops, for arrays that lie in memory in ways that were met."""
+    """A program's loops for arrays that lie in memory in ways that were met."""
 
     def __init__(self, program: Description) -> None:
         self.program = program
@@ -29,114 +31,119 @@ class DeviceLoops:
     def run(self, scan: Any, times: Any, shown: Any) -> tuple[list[Any], list[Any], Any]:
         """The carries, the other results and info, new arrays of the operands' library, in the order of its
         current stream. `NotFused`: no kernel can."""
-        count, batch = len(scan.carry), scan.batch
-        plan = scan.plan
-        given = list(scan.operands)
-        given[count : count + len(scan.xs)] = scan.xs
-        names = scan.function._names
-        is_number = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in given)
-        labelled = {n: x for n, x, number in zip(names, given, is_number, strict=True) if not number}
-        _, library = _same_device(scan.name, labelled)
-        arrays = [x for x, number in zip(given, is_number, strict=True) if not number]
-        numbers = tuple(
-            part
-            for x in (y.item() for y, number in zip(given, is_number, strict=True) if number)
-            for part in ((x.real, x.imag) if isinstance(x, complex) else (float(x),))
-        )
-        carry = [library.empty((*batch, *x.shape), x.dtype) for x in plan.results[:count]]
-        ys = [library.empty((times.kept(), *batch, *x.shape), x.dtype) for x in plan.results[count:]]
-        has_info = bool(plan.columns)
-        info = library.empty((*batch, INFO), np.dtype(np.int32)) if has_info else None
-        stream = library.stream()
+        count, batch, results = len(scan.carry), scan.batch, scan.plan.results
+        arrays, numbers, library, loop = self._sorted(scan)
+        carry = [library.empty((*batch, *x.shape), x.dtype) for x in results[:count]]
+        ys = [library.empty((times.kept(), *batch, *x.shape), x.dtype) for x in results[count:]]
+        info = None
         for part in times.parts(shown.parts):
-            found = [library.empty((*batch, INFO), np.dtype(np.int32))] if has_info else []
-            loop = Loop(count, len(scan.xs), has_info, True)
+            found = [library.empty((*batch, INFO), np.dtype(np.int32))] if loop.has_info else []
 
-            def plan_of(device: int, layouts: tuple[Any, ...], part: Any = part, loop: Loop = loop) -> Any:
-                return self._launch(device, layouts, is_number, loop, batch, times, part)
+            def plan(device: int, layouts: tuple[Any, ...], part: Any = part) -> tuple[Any, int, bytes]:
+                kernel, text, words = self._known_for(device, layouts, loop, batch)
+                words += self._moves(layouts, loop, batch, times, part)
+                return kernel, -(-prod(batch) // text.matrices), words
 
             outputs = [*carry, *ys, *found]
-            labels = tuple(f"{scan.name}: an array" for _ in (*arrays, *outputs))
+            labels = (f"{scan.name}: an operand",) * (len(arrays) + len(outputs))
             if prod(batch):
-                _core.device_program(plan_of, stream, labels, numbers, *arrays, *outputs)
+                _core.device_program(plan, library.stream(), labels, numbers, *arrays, *outputs)
             arrays[:count] = carry
-            if has_info:
-                info = found[0] if part.done == 0 else _merged_info(info, found[0], part.done)
+            if shown.parts > 1:  # it is waited for
+                on_host(scan.name, carry[0])
+            if part.length == times.length:
+                info = found[0] if found else None
+            elif found:
+                info = np.zeros((*batch, INFO), np.int32) if info is None else info
+                note(info, on_host(scan.name, found[0]), part.done)
             shown(part.done + part.length)
         return [library.finished(x) for x in carry], [library.finished(x) for x in ys], info
 
-    def _launch(
-        self,
-        device: int,
-        layouts: tuple[Any, ...],
-        is_number: tuple[bool, ...],
-        loop: Loop,
-        batch: tuple[int, ...],
-        times: Any,
-        part: Any,
-    ) -> tuple[Any, int, bytes]:
-        key = device, layouts, is_number, times.reverse
+    def kernel(self, scan: Any) -> Kernel:
+        """The kernel that `run` would launch."""
+        arrays, numbers, library, loop = self._sorted(scan)
+        found: list[Kernel] = []
+
+        def plan(device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
+            kernel, text, words = self._known_for(device, layouts, loop, scan.batch)
+            found.append(text)
+            return kernel, 0, words
+
+        labels = (f"{scan.name}: an operand",) * len(arrays)
+        _core.device_program(plan, library.stream(), labels, numbers, *arrays)
+        return found[0]
+
+    def _sorted(self, scan: Any) -> tuple[list[Any], tuple[float, ...], Any, Loop]:
+        """Arrays and numbers among the operands, the arrays' library, and the loop."""
+        count, moves = len(scan.carry), len(scan.xs)
+        given = [*scan.operands[:count], *scan.xs, *scan.operands[count + moves :]]
+        is_number = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in given)
+        arrays = [x for x, number in zip(given, is_number, strict=True) if not number]
+        names = [n for n, number in zip(scan.function._names, is_number, strict=True) if not number]
+        _, library = _same_device(scan.name, dict(zip(names, arrays, strict=True)))
+        values = [x.item() for x, number in zip(given, is_number, strict=True) if number]
+        parts = [(x.real, x.imag) if isinstance(x, complex) else (float(x),) for x in values]
+        loop = Loop(count, moves, bool(scan.plan.columns), is_number)
+        return arrays, tuple(x for own in parts for x in own), library, loop
+
+    def _known_for(
+        self, device: int, layouts: tuple[Any, ...], loop: Loop, batch: tuple[int, ...]
+    ) -> tuple[Any, Kernel, bytes]:
+        """The loaded kernel, its text, and arguments but for addresses and times."""
+        key = device, layouts, loop, batch
         if key not in self._known:
             if len(self._known) >= _MOST_LAYOUTS:
                 self._known.clear()
-            self._known[key] = self._found(device, layouts, is_number, loop, batch)
-        capsule, kernel, fixed = self._known[key]
-        sign = -1 if times.reverse else 1
-        outputs = layouts[len(layouts) - len(self.program.outputs) :]
-        moving = _whole(layouts, is_number)[loop.carries : loop.carries + loop.xs]
-        ys = outputs[loop.carries : len(outputs) - loop.has_info]
-        scale = [2 if np.dtype(d) in COMPLEX else 1 for _, d, _, _ in self._moving(loop)]
-        steps = [x[2][0] * n for x, n in zip((*moving, *ys), scale, strict=True)]
-        firsts = [part.first] * len(moving) + [part.place] * len(ys)
-        until = (part.length - 1) % times.every
-        words = [part.length, times.every, until, *(n * x for n, x in zip(firsts, steps, strict=True))]
-        words += [sign * x for x in steps]
-        blocks = -(-prod(batch) // kernel.matrices)
-        return capsule, blocks, fixed + struct.pack(f"{len(words)}q", *words)
+            self._known[key] = self._found(device, layouts, loop, batch)
+        return self._known[key]
 
-    def _moving(self, loop: Loop) -> list[Any]:
-        ends = len(self.program.outputs) - loop.has_info
-        xs = self.program.inputs[loop.carries : loop.carries + loop.xs]
-        return [*xs, *self.program.outputs[loop.carries : ends]]
+    def _moves(
+        self, layouts: tuple[Any, ...], loop: Loop, batch: tuple[int, ...], times: Any, part: Any
+    ) -> bytes:
+        """The arguments that say how arrays move: in parts of complex numbers."""
+        xs = loop.given(layouts)[loop.carries : loop.carries + loop.xs]
+        dtypes = [dtype for _, dtype, _, _ in self.program.inputs[loop.carries : loop.carries + loop.xs]]
+        steps = [x[2][0] * (2 if y in COMPLEX else 1) for x, y in zip(xs, dtypes, strict=True)]
+        firsts = [part.first] * len(xs)
+        for dtype, size in self._ys(loop):
+            steps.append(prod(batch) * size * (2 if dtype in COMPLEX else 1))
+            firsts.append(part.place)
+        words = [part.length, times.every, (part.length - 1) % times.every]
+        words += [first * step for first, step in zip(firsts, steps, strict=True)]
+        words += [-step if times.reverse else step for step in steps]
+        return struct.pack(f"{len(words)}q", *words)
+
+    def _ys(self, loop: Loop) -> list[tuple[np.dtype, int]]:
+        """Element types and elements of a matrix of the outputs that move."""
+        outputs = self.program.outputs[loop.carries : len(self.program.outputs) - loop.has_info]
+        return [(np.dtype(dtype), prod(shape)) for _, dtype, shape, _ in outputs]
 
     def _found(
-        self,
-        device: int,
-        layouts: tuple[Any, ...],
-        is_number: tuple[bool, ...],
-        loop: Loop,
-        batch: tuple[int, ...],
+        self, device: int, layouts: tuple[Any, ...], loop: Loop, batch: tuple[int, ...]
     ) -> tuple[Any, Kernel, bytes]:
-        program = self.program
-        given = _whole(layouts, is_number)
-        moves = range(loop.carries, loop.carries + loop.xs)
-        ys = layouts[len(layouts) - len(program.outputs) + loop.carries :]
-        aligned = all(
-            at == 0 and strides[0] * np.dtype(dtype).itemsize % 16 == 0
-            for (_, _, strides, at), (_, dtype, _, _) in zip(ys, self._moving(loop)[loop.xs :], strict=False)
-        )
-        of_one_time = []
-        for i, x in enumerate(given):
-            if x is not None and i in moves:
-                name, shape, strides, at = x
-                step = strides[0] * np.dtype(program.inputs[i][1]).itemsize
-                x = name, shape[1:], strides[1:], at or step % 16
-            of_one_time.append(x)
-        cores = [len(shape) for _, _, shape, _ in program.inputs]
+        inputs = self.program.inputs
+        given = loop.given(layouts)
+        for i in range(loop.carries, loop.carries + loop.xs):
+            name, shape, strides, at = given[i]
+            step = strides[0] * np.dtype(inputs[i][1]).itemsize
+            given[i] = name, shape[1:], strides[1:], at or step % VECTOR
+        cores = [len(shape) for _, _, shape, _ in inputs]
         own = [
             (0,) * len(batch) if x is None else _strides_in(batch, x[1], x[2], core)
-            for x, core in zip(of_one_time, cores, strict=True)
+            for x, core in zip(given, cores, strict=True)
         ]
         extents, steps = _merged(batch, own)
         ways = tuple(
             _layout_of(x, shape, batch, step)
-            for x, (_, _, shape, _), step in zip(of_one_time, program.inputs, own, strict=True)
+            for x, (_, _, shape, _), step in zip(given, inputs, own, strict=True)
         )
-        shared = _core.cuda_device(device)[2]
-        kernel = loop_kernel(program, ways, len(extents), loop._replace(aligned=aligned), shared)
+        aligned = not any(prod(batch) * size * x.itemsize % VECTOR for x, size in self._ys(loop))
+        kernel = loop_kernel(
+            self.program, ways, len(extents), loop, aligned=aligned, shared=_core.cuda_device(device)[2]
+        )
         numbers = sum(
             2 if dtype in COMPLEX else 1
-            for number, (_, dtype, _, _) in zip(is_number, program.inputs, strict=True)
+            for number, (_, dtype, _, _) in zip(loop.is_number, inputs, strict=True)
             if number
         )
         words = [prod(batch), *[0] * (len(layouts) + numbers)]
@@ -149,14 +156,7 @@ class DeviceLoops:
         return self._loaded[device, kernel.text], kernel, struct.pack(f"{len(words)}q", *words)
 
 
-def _whole(layouts: tuple[Any, ...], is_number: tuple[bool, ...]) -> list[Any]:
-    """The layouts of inputs; None for numbers."""
-    taken = iter(layouts)
-    return [None if number else next(taken) for number in is_number]
-
-
-def _merged_info(info: Any, found: Any, done: int) -> Any:
-    """Info with failures that were found after so many times."""
-    new = (found[..., 1:2] != 0) & (info[..., 1:2] == 0)
-    later = found + (found[..., 1:2] != 0) * done * np.array([0, 1, 0])
-    return info + new * later
+def note(info: np.ndarray, found: np.ndarray, done: int) -> None:
+    """Enter failures that were found after so many times, of matrices that had none before."""
+    new = (found[..., 1] != 0) & (info[..., 1] == 0)
+    info[new] = found[new] + [0, done, 0]

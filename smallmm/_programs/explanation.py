@@ -37,6 +37,10 @@ class FusedExplanation(NamedTuple):
     lanes: int = 0  # on a GPU: threads of a matrix; its values are in registers if it is one
     shared: int = 0  # on a GPU: bytes of shared memory of a block
     block: int = 0  # elements of the blocks that a long vector is divided into; the tile is of blocks then
+    times: int = 1  # of a scan: how often the steps run
+    carried: int = (
+        0  # of a scan: bytes of a matrix that go from one time to the next, without memory if fused
+    )
 
     def _repr_html_(self) -> str:
         return str(later("_base.tables").html_table(self))
@@ -51,7 +55,12 @@ class FusedExplanation(NamedTuple):
             how = f"{self.tile} blocks of {self.block} elements at a time"
         else:
             how = f"{self.tile} at a time, {self.temporaries} bytes of temporaries each"
-        lines = [f"{self.name}: {len(self.steps)} steps on {self.matrices} matrices, {how}"]
+        what = f"{len(self.steps)} steps on {self.matrices} matrices"
+        if self.carried:
+            where = "the cache" if not self.lanes else "registers" if self.lanes == 1 else "shared memory"
+            what = f"{len(self.steps)} steps, {self.times} times, on {self.matrices} series"
+            how += f"; {self.carried} bytes each are carried in {where if self.fused else 'memory'}"
+        lines = [f"{self.name}: {what}, {how}"]
         for i, step in enumerate(self.steps):
             *operands, result = (str(shape).replace(" ", "") for shape in step.shapes)
             by = f" by {step.kernel}" if step.kernel else ""

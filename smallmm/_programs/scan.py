@@ -3,20 +3,24 @@ times; where there is no program, the function is called for each."""
 
 import sys
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._base.errors import LinAlgError, shown
 from .._base.hooks import offloaded
+from .._base.later import later
 from .._base.shapes import dtype_of
 from .._calls.arrays import as_numpy, without_labels
-from .._libraries import is_group, library_of, on_device
+from .._libraries import is_group, library_of, on_device, type_name
 from .._libraries.dask import is_lazy
 from .arrays import any_failed, as_library, copy_to, core_strides, on_host, refuse_out, wants_gradient
 from .compose import namespace_of
-from .cuda_scan import DeviceLoops
+from .cuda_launch import DeviceProgram
+from .cuda_scan import DeviceLoops, note
 from .cuda_steps import NotFused
+from .explanation import FusedExplanation
 from .fuse import fuse
 from .fused import Fused
 from .plan import Plan
@@ -92,23 +96,19 @@ class Scan:
     ) -> None:
         self.name = name
         self.function = function if isinstance(function, Fused) else fuse(function)
-        self.carry, self.xs, self.consts = _arrays(carry), _arrays(xs), _arrays(consts)
+        self.carry, self.xs, self.consts = (
+            _arrays(name, label, x) for label, x in (("carry", carry), ("xs", xs), ("consts", consts))
+        )
         self.options = options
         self.single = not isinstance(carry, tuple | list)
         self.kind = type(carry)
         if not self.carry:
             raise ValueError(f"{name}: carry has no arrays; expected one, or a tuple of them")
-        for label, arrays in (("carry", self.carry), ("xs", self.xs), ("consts", self.consts)):
-            for x in arrays:
-                if is_group(x) or is_lazy(x):
-                    raise TypeError(
-                        f"{name}: an array of {label} is a {type(x).__name__}; see docs/recurrences.md"
-                    )
         self.length = self._length(length)
         firsts = [_at(x, 0) for x in self.xs]
         self.operands = self.function._operands((*self.carry, *firsts, *self.consts))
-        self.plan = self._plan()
         self.batch = self.function._batch(self.operands)
+        self.plan = self._plan()
 
     def _length(self, given: int | None) -> int:
         found = {}
@@ -237,7 +237,7 @@ class Scan:
             if not taken:
                 return None
             if info is not None:
-                _note(info, found[0], part.done)
+                note(info, found[0], part.done)
             before = carry
             shown(part.done + part.length)
         if like is None:
@@ -273,16 +273,19 @@ class Scan:
         program = self.plan.on_device()
         if program is None:
             return None
+        for i in range(len(self.carry)):
+            if isinstance(self.operands[i], np.ndarray):  # a number
+                self.operands[i] = _full_on_device(self._like(), self.batch, self.operands[i])
         try:
-            for i in range(len(self.carry)):
-                if isinstance(self.operands[i], np.ndarray):  # a number
-                    self.operands[i] = as_library(np.full(self.batch, self.operands[i]), self._like())
-            if self.plan.loops is None:
-                self.plan.loops = DeviceLoops(program.described)
-            return Outcome(self.plan, *self.plan.loops.run(self, times, shown))
+            return Outcome(self.plan, *self._device_loops(program).run(self, times, shown))
         except NotFused as why:
             self.plan.why_not_on_device = str(why)
             return None
+
+    def _device_loops(self, program: DeviceProgram) -> DeviceLoops:
+        if self.plan.loops is None:
+            self.plan.loops = DeviceLoops(program.described)
+        return self.plan.loops
 
     def _by_calls(self, times: Times, shapes: list[Any], shown: "Shown") -> Outcome:
         """Time after time. Also what a loop of a program is compared with."""
@@ -323,8 +326,36 @@ class Scan:
             array = on_host(self.name, columns)
             first = (array != 0).argmax(-1)
             code = np.take_along_axis(array, first[..., None], -1)[..., 0]
-            _note(info, np.stack([code, code != 0, first], -1), t)
+            note(info, np.stack([code, code != 0, first], -1), t)
         return info
+
+    def explain(self, times: Times) -> FusedExplanation:
+        """How `run` would go: as one call of the function, again and again."""
+        matrices, results = prod(self.batch), self.plan.results
+        once = self.function.explain(*self.operands, **self.options)
+        carried = sum(x.size * x.dtype.itemsize for x in results[: len(self.carry)])
+        written = sum(x.size * x.dtype.itemsize for x in results[len(self.carry) :])
+        read = [*self.xs, *self.operands[len(self.carry) + len(self.xs) :]]
+        moved = sum(prod(x.shape) * dtype_of(x).itemsize for x in read)
+        moved += matrices * (2 * carried + times.kept() * written)
+        found = once._replace(
+            name=f"{self.name} of {self.function._name}",
+            flops=once.flops * times.length,
+            bytes=float(moved),
+            saved=(once.saved + 2 * carried * matrices) * times.length,
+            times=times.length,
+            carried=carried,
+        )
+        if self._must_be_called():
+            return found._replace(fused=False, why="its library records each call")
+        program = self.plan.on_device() if found.lanes else None
+        if program is None:
+            return found
+        try:
+            kernel = self._device_loops(program).kernel(self)
+        except NotFused as why:
+            return found._replace(fused=False, why=str(why))
+        return found._replace(tile=kernel.matrices, lanes=kernel.lanes, shared=kernel.shared)
 
     # --- what callers get ---
 
@@ -360,14 +391,14 @@ class Shown:
             self.progress(done, self.length)
 
 
-def _note(info: np.ndarray, found: np.ndarray, done: int) -> None:
-    """Enter failures that were found after so many times, of matrices that had none before."""
-    new = (found[..., 1] != 0) & (info[..., 1] == 0)
-    info[new] = found[new] + [0, done, 0]
-
-
-def _arrays(x: Any) -> list[Any]:
+def _arrays(name: str, label: str, x: Any) -> list[Any]:
     given = [] if x is None else x if isinstance(x, tuple | list) and not _is_nested_numbers(x) else [x]
+    for y in given:
+        if is_group(y) or is_lazy(y):
+            raise TypeError(
+                f"{name}: {label} has a {type_name(y)}, which is not taken; scan the arrays of each shape, "
+                "or the chunks"
+            )
     arrays = [without_labels(y) for y in given]
     return [y if hasattr(y, "dtype") and hasattr(y, "ndim") else np.asarray(y) for y in arrays]
 
@@ -383,6 +414,15 @@ def _at(x: Any, t: int) -> Any:
         return x[t]
     xp: Any = np if isinstance(x, np.ndarray) else namespace_of(x)
     return xp.zeros(tuple(x.shape)[1:], dtype=x.dtype)
+
+
+def _full_on_device(like: Any, shape: tuple[int, ...], number: np.ndarray) -> Any:
+    """An array all of whose elements are that number, on the device of another."""
+    try:
+        xp = namespace_of(like)
+    except TypeError:  # smallmm's own arrays
+        return later("cuda").to_device(np.full(shape, number))
+    return xp.full(shape, number.item(), dtype=getattr(xp, number.dtype.name), device=like.device)
 
 
 def _broadcast(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:

@@ -283,6 +283,8 @@ LONG = {
     "fused": "fused(np.broadcast_to(np.float32(1.5), 10**9))",
     "fused pairs": "fused_complex(np.broadcast_to(1.5 + 2j, 10**8))",
     "one fused vector": "fused_vector(np.broadcast_to(1.5, 3 * 10**7))",
+    "a long scan": "smallmm.scan(fused, np.full(2, 0.3), length=2**31 - 2)",
+    "a scan of many": "smallmm.scan(fused, np.full(1_000_000, 0.3), length=1000)",
 }
 
 

@@ -123,6 +123,52 @@ static void test_outer_dimensions(void) {
     }
 }
 
+/* The solution of a time is b of the next: a loop has the bits of a run for each time, and notes when a matrix first
+ * was singular. Every second time y is written, and at the last. */
+static void test_loop(void) {
+    enum { TIMES = 7, EVERY = 2, KEPT = 4, BATCH = 400 };
+    static double x[BATCH][N], last[BATCH][N], kept[KEPT][BATCH][N], moving[TIMES][BATCH][N][N];
+    static int32_t failures[BATCH][3], expected[BATCH][3];
+    enum { NEXT = VALUES };
+    smm_value own[VALUES + 1];
+    smm_step its[4];
+    memcpy(own, values, sizeof values);
+    memcpy(its, steps, sizeof steps);
+    own[INFO].batch = sizeof failures[0];
+    own[NEXT] = (smm_value){.kind = SMM_OUTPUT, .batch = sizeof last[0]};
+    its[3] = steps[2]; /* 0 + y: a carry of its own */
+    its[3].value[0] = NEXT, its[3].value[1] = SOLUTION, its[3].value[2] = C;
+    const smm_carry carry = {NEXT, B, sizeof x[0]};
+    const smm_loop loop = {1, &carry, INFO, 1};
+    const smm_program all = {VALUES + 1, 4, own, its, &loop};
+    smm_planned *looped;
+    CHECK(smm_plan_program(&all, &looped, NULL) == SMM_OK, "a loop is planned");
+    for (int t = 0; t < TIMES; t++)
+        for (int q = 0; q < BATCH; q++) memcpy(moving[t][q], a[(q + 11 * t) % BATCH], sizeof a[0]);
+    memcpy(x, b, sizeof x);
+    const intptr_t stride[VALUES + 1] = {[A] = sizeof moving[0], [Y] = sizeof kept[0]};
+    const smm_times times = {TIMES, EVERY, stride};
+    void *const data[VALUES + 1] = {[A] = moving, [B] = x, [Y] = kept, [INFO] = failures, [NEXT] = last};
+    CHECK(smm_run_program(looped, BATCH, data, NULL, NULL, NULL) == SMM_ERR_ARGUMENT, "without times");
+    CHECK(smm_run_program(planned, BATCH, data, NULL, &times, NULL) == SMM_ERR_ARGUMENT, "times of no loop");
+    CHECK(smm_run_program(looped, BATCH, data, NULL, &times, NULL) == SMM_OK, "a loop");
+    for (int t = 0; t < TIMES; t++) {
+        void *const one[VALUES] = {[A] = moving[t], [B] = x, [Y] = y, [INFO] = info};
+        CHECK(smm_run_program(planned, BATCH, one, NULL, NULL, NULL) == SMM_OK, "time %d", t);
+        memcpy(x, y, sizeof x);
+        if ((TIMES - 1 - t) % EVERY == 0) CHECK(!memcmp(kept[t / EVERY], y, sizeof x), "what is kept of time %d", t);
+        for (int q = 0; q < BATCH; q++)
+            if (info[q] && !expected[q][1]) expected[q][0] = info[q], expected[q][1] = t + 1;
+    }
+    CHECK(!memcmp(last, x, sizeof x), "what is carried");
+    CHECK(!memcmp(failures, expected, sizeof expected) && failures[7][1] == 1, "failures");
+    smm_free_program(looped);
+    const smm_carry wrong = {Y, PRODUCT, sizeof x[0]};
+    const smm_loop none = {1, &wrong, -1, 0};
+    const smm_program other = {VALUES + 1, 4, own, its, &none};
+    CHECK(smm_plan_program(&other, &looped, NULL) == SMM_ERR_ARGUMENT, "a temporary is not carried");
+}
+
 static void test_wrong(void) {
     smm_planned *none;
     smm_step wrong[3];
@@ -280,9 +326,13 @@ static void test_plan(void) {
 
 int main(void) {
     static const struct test tests[] = {
-        {"a program is planned", test_plan},         {"its bits are those of separate calls", test_bits},
-        {"outer dimensions", test_outer_dimensions}, {"wrong programs", test_wrong},
-        {"conversions", test_conversions},           {"overflow", test_overflow},
+        {"a program is planned", test_plan},
+        {"its bits are those of separate calls", test_bits},
+        {"outer dimensions", test_outer_dimensions},
+        {"a loop", test_loop},
+        {"wrong programs", test_wrong},
+        {"conversions", test_conversions},
+        {"overflow", test_overflow},
         {"steps that are left out", test_left_out},
     };
     fill();

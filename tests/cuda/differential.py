@@ -215,6 +215,63 @@ def of_backward_passes(rng, _):
     return Case(program.describe(), call, draw, cores, 100 * program.tolerance / eps, one_pass)
 
 
+class ScanCall:
+    """A scan with a carry, xs and consts, of a fused function."""
+
+    def __init__(self, function, moves, options):
+        self.function, self.moves, self.options = function, moves, options
+
+    def _arguments(self, arrays):
+        moving = [x for x, moves in zip(arrays[1:], self.moves, strict=True) if moves]
+        return (
+            arrays[0],
+            moving or None,
+            [x for x, moves in zip(arrays[1:], self.moves, strict=True) if not moves],
+        )
+
+    def __call__(self, *arrays):
+        carry, xs, consts = self._arguments(arrays)
+        return smallmm.scan_ex(self.function, carry, xs, consts=consts, **self.options)
+
+    def explain(self, *arrays):
+        carry, xs, consts = self._arguments(arrays)
+        return smallmm.explain(smallmm.scan, self.function, carry, xs, consts=consts, **self.options)
+
+
+def of_scans(rng, _):
+    """A random program whose first operand is carried, with a share of the last result."""
+    while True:
+        program = random_program(rng, "fdFD")
+        example = program.inputs(rng, ())
+        last = np.asarray(program.function(*example)[-1])
+        if last.dtype.kind == example[0].dtype.kind:
+            break
+    names = ", ".join(f"x{i}" for i in range(len(example)))
+
+    def step(carried, *others):
+        results = program.function(carried, *others)
+        return 0.5 * carried + 0.1 * results[-1].sum(), *results
+
+    written = eval(f"lambda {names}: step({names})", {"step": step})
+    function = smallmm.fuse(written, program.signature)
+    moves = [bool(rng.random() < 0.6) for _ in example[1:]]
+    times = int(rng.choice([1, 2, rng.integers(3, 12)]))
+    options = {"reverse": bool(rng.random() < 0.3)}
+    options |= [{}, {}, {"outputs": "last"}, {"every": int(rng.integers(2, 5))}][rng.integers(4)]
+    options |= {} if any(moves) else {"length": times}
+
+    def draw(rng, count):
+        carried, *others = program.inputs(rng, (count,))
+        xs = program.inputs(rng, (times, count))[1:]
+        return [carried, *(x if own else y for x, y, own in zip(xs, others, moves, strict=True))]
+
+    cores = tuple(x.ndim for x in example)
+    eps = np.finfo(np.float32 if program.tolerance > 1e-6 else np.float64).eps
+    call = ScanCall(function, moves, options)
+    text = f"scan, {moves} of {times} times move, {options}\n{program.describe()}"
+    return Case(text, call, draw, cores, 100 * program.tolerance / eps, call)
+
+
 KINDS = [of_matrices, of_matrices, of_rectangles, of_products, of_compositions, of_diagonals]
 
 
@@ -365,7 +422,7 @@ class Run:
             print(seed, flush=True)
         rng = np.random.default_rng(seed)
         dtype = str(rng.choice(DTYPES, p=[0.35, 0.35, 0.15, 0.15]))
-        programs = [of_programs, of_backward_passes]
+        programs = [of_programs, of_backward_passes, of_scans]
         kinds = programs if rng.random() < self.share else KINDS
         kind = kinds[rng.integers(len(kinds))]
         case = kind(rng, dtype)

@@ -100,6 +100,20 @@ def by_calls(case, carry, xs, consts, reverse=False, outputs="all", every=1):
     return carry, [y[0] for y in ys] if outputs == "last" else ys
 
 
+def failing(case, carry, xs, consts, reverse=False, every=1):
+    """Info and time of each series' first failure, of a function no step of which fails that is for its
+    outputs alone."""
+    times = len(xs[0])
+    info, time = np.zeros(xs[0].shape[1 : xs[0].ndim - len(case.xs[0])], np.int32), None
+    time = np.full(info.shape, -1)
+    for t in range(times)[::-1] if reverse else range(times):
+        found = case.function.ex(*carry, *(x[t] for x in xs), *consts)
+        carry = found.result[: len(case.carry)]
+        new = (found.info != 0) & (info == 0)
+        info[new], time[new] = found.info[new], t
+    return info, time
+
+
 def compare(case, carry, xs, consts, options, to=np.asarray, back=np.asarray):
     """A scan of arrays as `to` makes them with calls on the host."""
     expected, expected_ys = by_calls(case, carry, xs, consts, **options)
