@@ -354,7 +354,7 @@ class _Memory:
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: int, stream: int):
         self.device = device
-        self.capsule, address = _core.device_empty(shape, dtype.str[1:], device, stream)
+        self.capsule, address = _core.device_empty(shape, dtype.str, device, stream)
         self.__cuda_array_interface__ = {
             "shape": shape,
             "typestr": dtype.str,

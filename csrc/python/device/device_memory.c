@@ -181,31 +181,26 @@ static PyObject *device_capsule(PyObject *Py_UNUSED(module), PyObject *args) {
     return capsule;
 }
 
-/* device_empty(shape, dtype, device, stream): (DLPack capsule, address) of new memory; dtype as NumPy's "f4"; "V2" is
- * bfloat16. */
+/* device_empty(shape, typestr, device, stream): (DLPack capsule, address) of new memory. */
 static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *shape;
-    const char *dtype;
+    PyObject *shape, *typestr;
+    DLDataType dtype;
     int ordinal;
     Py_ssize_t stream;
-    if (!PyArg_ParseTuple(args, "O!sin", &PyTuple_Type, &shape, &dtype, &ordinal, &stream)) return NULL;
-    const int size = dtype[0] ? dtype[1] - '0' : 0;
+    if (!PyArg_ParseTuple(args, "O!Oin", &PyTuple_Type, &shape, &typestr, &ordinal, &stream)) return NULL;
+    if (!smm_take_typestr(typestr, &dtype))
+        return PyErr_Format(PyExc_TypeError, "device_empty: no device has elements of type %R", typestr);
     if (PyTuple_GET_SIZE(shape) > SMM_MOST_AXES)
         return PyErr_Format(PyExc_ValueError, "device_empty: shape has %zd dimensions; expected at most %d",
                             PyTuple_GET_SIZE(shape), SMM_MOST_AXES);
     if (smm_configure_cuda() < 0) return NULL;
     memory *m = new_memory((int)PyTuple_GET_SIZE(shape));
     if (!m) return PyErr_NoMemory();
-    size_t bytes = size;
+    size_t bytes = dtype.bits / 8;
     m->device = ordinal;
     m->tensor = (DLManagedTensor){.manager_ctx = m, .deleter = free_memory};
-    m->tensor.dl_tensor = (DLTensor){.device = {kDLCUDA, ordinal},
-                                     .ndim = (int32_t)PyTuple_GET_SIZE(shape),
-                                     .dtype = {dtype[0] == 'f'   ? kDLFloat
-                                               : dtype[0] == 'V' ? kDLBfloat
-                                                                 : kDLInt,
-                                               8 * size, 1},
-                                     .shape = m->sizes};
+    m->tensor.dl_tensor = (DLTensor){
+        .device = {kDLCUDA, ordinal}, .ndim = (int32_t)PyTuple_GET_SIZE(shape), .dtype = dtype, .shape = m->sizes};
     for (int i = 0; i < m->tensor.dl_tensor.ndim; i++) {
         m->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
         bytes *= m->sizes[i];

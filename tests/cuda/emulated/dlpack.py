@@ -123,6 +123,20 @@ def contents():
     assert left() == before
 
 
+def new_memory():
+    """What results of JAX are written to: elements of every type, and as many."""
+    before = left()
+    for dtype in ("f4", "f8", "c8", "c16", "f2", "i4", "i8", "u1", "?"):
+        capsule, address = _core.device_empty((5, 3), np.dtype(dtype).str, 0, 0)
+        taken = Taken(capsule)
+        assert (taken.array.dtype, taken.shape, taken.data) == (np.dtype(dtype), (5, 3), address)
+        assert GPU.emulated_bytes_of(ctypes.c_void_p(address)) == 15 * np.dtype(dtype).itemsize
+        taken.delete()
+        del capsule
+    assert left() == before
+    assert "no device has elements of type 'S3'" in str(raised(_core.device_empty, (2,), "S3", 0, 0))
+
+
 def refusals():
     x = cuda.to_device(np.ones((2, 2)))
     for said, options in (
@@ -208,7 +222,7 @@ def lifetimes():
 if __name__ == "__main__":
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.environ["EMULATED_LIBRARY"].encode(), b"")
-    for part in (contents, refusals, streams, lifetimes):
+    for part in (contents, new_memory, refusals, streams, lifetimes):
         part()
     kept = Taken(cuda.to_device(np.ones(3)).__dlpack__())  # a consumer that outlives the interpreter
     sys.modules["kept"] = kept

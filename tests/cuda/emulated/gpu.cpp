@@ -253,6 +253,11 @@ static const Memory *memory_at(unsigned long long address) {
     --next;
     return address < next->first + next->second.bytes ? &next->second : nullptr;
 }
+/* Of the memory that this address is in; 0: there is none. */
+extern "C" long emulated_bytes_of(unsigned long long address) {
+    const Memory *memory = memory_at(address);
+    return memory ? long(memory->bytes) : 0;
+}
 static int current_device() { return contexts.empty() ? 0 : int(reinterpret_cast<intptr_t>(contexts.back())) - 1; }
 static int add_memory(void *memory, size_t bytes, bool pinned) {
     if (!memory) return 2;
