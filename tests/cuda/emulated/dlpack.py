@@ -46,7 +46,7 @@ class Taken:
         self.device = x.device_type, x.device
         dtype = np.dtype(f"{CODES[x.code]}{x.bits // 8}")
         self.shape = tuple(x.shape[i] for i in range(x.ndim))
-        strides = tuple(x.strides[i] * dtype.itemsize for i in range(x.ndim))
+        strides = tuple(x.strides[i] * dtype.itemsize for i in range(x.ndim)) if x.strides else None
         self.data = x.data or 0
         buffer = {"data": (self.data, False), "shape": self.shape, "strides": strides, "typestr": dtype.str}
         holder = type("Holder", (), {"__array_interface__": {**buffer, "version": 3}})()
