@@ -300,6 +300,8 @@ class LstsqExResult(NamedTuple, Generic[_Result]):
     residual_norms: _Result
     rank: _Result
     info: _Result
+    @property
+    def solution(self) -> _Result: ...
 
 class LstsqMixedExResult(NamedTuple, Generic[_Result]):
     x: _Result
@@ -307,11 +309,15 @@ class LstsqMixedExResult(NamedTuple, Generic[_Result]):
     rank: _Result
     info: _Result
     iterations: _Result
+    @property
+    def solution(self) -> _Result: ...
 
 class LstsqResult(NamedTuple, Generic[_Result]):
     x: _Result
     residual_norms: _Result
     rank: _Result
+    @property
+    def solution(self) -> _Result: ...
 
 class MatrixFunctionExResult(NamedTuple, Generic[_Result]):
     x: _Result
@@ -370,6 +376,8 @@ class SlogdetResult(NamedTuple, Generic[_Result]):
 class SolveExResult(NamedTuple, Generic[_Result]):
     x: _Result
     info: _Result
+    @property
+    def result(self) -> _Result: ...
 
 class WhiteningResult(NamedTuple, Generic[_Result]):
     mean: _Result

@@ -276,9 +276,11 @@ def laid_out(head: str, items: list[str], tail: str, indent: str = "") -> str:
 
 
 def record(name: str) -> str:
-    """The class of a named tuple."""
-    fields = getattr(smallmm, name).__annotations__
-    lines = (f"    {x}: {'_Result' if y is Any else shown(y)}" for x, y in fields.items())
+    """The class of a named tuple, with the other names of its fields."""
+    own = getattr(smallmm, name)
+    lines = [f"    {x}: {'_Result' if y is Any else shown(y)}" for x, y in own.__annotations__.items()]
+    others = [x for x, y in vars(own).items() if isinstance(y, property)]
+    lines += [f"    @property\n    def {x}(self) -> _Result: ..." for x in others]
     return f"class {name}(NamedTuple, Generic[_Result]):\n" + "\n".join(lines)
 
 

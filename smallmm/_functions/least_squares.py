@@ -45,6 +45,11 @@ class LstsqResult(NamedTuple):
     residual_norms: Any
     rank: Any
 
+    @property
+    def solution(self) -> Any:
+        """PyTorch's name of `x`."""
+        return self.x
+
 
 class LstsqExResult(NamedTuple):
     """`LstsqResult`, and info, which is 0."""
@@ -53,6 +58,11 @@ class LstsqExResult(NamedTuple):
     residual_norms: Any
     rank: Any
     info: Any
+
+    @property
+    def solution(self) -> Any:
+        """PyTorch's name of `x`."""
+        return self.x
 
 
 _TOLERANCES = "rcond", "rtol", "cond"

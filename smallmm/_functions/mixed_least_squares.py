@@ -35,6 +35,11 @@ class LstsqMixedExResult(NamedTuple):
     info: Any
     iterations: Any
 
+    @property
+    def solution(self) -> Any:
+        """PyTorch's name of `x`."""
+        return self.x
+
 
 def _by_qr(a: Any, b: Any) -> tuple[Any, ...]:
     rtol = np.asarray(max(a.shape[-2:]) * 2 * UNIT)

@@ -30,6 +30,11 @@ class SolveExResult(NamedTuple):
     x: Any
     info: Any
 
+    @property
+    def result(self) -> Any:
+        """PyTorch's name of `x`."""
+        return self.x
+
 
 class InvExResult(NamedTuple):
     """The inverse, and info: 0, or what is wrong with the matrix, in the words of the function."""

@@ -131,6 +131,14 @@ def test_ex_functions_do_not_raise():
     assert smallmm.lstsq_ex(a, b).info.tolist() == [0, 0]
 
 
+def test_results_have_fields_of_pytorch():
+    a, b = EYE(2), ONES((2, 1))
+    solved = smallmm.solve_ex(a, b)
+    assert solved.result is solved.x
+    for result in (smallmm.lstsq(a, b), smallmm.lstsq_ex(a, b), smallmm.lstsq_ex(a, b, precision="mixed")):
+        assert result.solution is result.x
+
+
 def test_singular_factors_are_nan():
     with pytest.raises(smallmm.LinAlgError):
         smallmm.lu_factor(ONES((2, 2)))

@@ -258,6 +258,41 @@ def test_the_page_has_the_table():
     assert table() in PAGE.read_text(encoding="utf-8")
 
 
+# What functions of torch.linalg return, but `residuals` and `singular_values` of `lstsq`: here norms are not
+# squared, and no singular values are computed
+FIELDS = {
+    "cholesky_ex": "L info",
+    "eig": "eigenvalues eigenvectors",
+    "eigh": "eigenvalues eigenvectors",
+    "inv_ex": "inverse info",
+    "ldl_factor": "LD pivots",
+    "ldl_factor_ex": "LD pivots info",
+    "lstsq": "solution rank",
+    "lu_factor": "LU pivots",
+    "lu_factor_ex": "LU pivots info",
+    "qr": "Q R",
+    "slogdet": "sign logabsdet",
+    "solve_ex": "result info",
+    "svd": "U S Vh",
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_fields_of_pytorch(torch, name):
+    a = torch.tensor([[4.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
+    b = [torch.ones(2, 1, dtype=torch.float64)] * (name in ("lstsq", "solve_ex"))
+    ours, theirs = getattr(smallmm, name)(a, *b), getattr(torch.linalg, name)(a, *b)
+    fields = re.findall(r"^(\w+)=", repr(theirs), re.MULTILINE)
+    assert FIELDS[name].split() == [x for x in fields if x not in ("residuals", "singular_values")]
+    for field in FIELDS[name].split():
+        x, y = getattr(ours, field), getattr(theirs, field)
+        assert x.shape == y.shape, field
+        if field in ("eigenvectors", "Q", "R", "U", "Vh"):
+            x, y = abs(x), abs(y)
+        if field != "pivots" and name != "eig":
+            np.testing.assert_allclose(x, y, atol=1e-12)
+
+
 # --- calls -----------------------------------------------------------------------------------------------
 
 
