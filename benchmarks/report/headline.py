@@ -75,9 +75,10 @@ def section(results: Results) -> str:
     words = "how many times faster matmul and solve are, against the order n"
     return (
         f"{picture(words, 'headline.svg')}\n\n"
-        f"How many times faster float64 `matmul` and `solve` of order n are. Below 1 smallmm is slower. Blue "
-        "line: than NumPy. Grey line: than the best other library, which the colour of each dot names. Left: "
-        f"{core}, operands in cache. Right: {gpu}, operands of 1 GiB; PyTorch and CuPy call cuBLAS there. "
-        f"Another is faster (its time / ours) in {'; '.join(lost)}. All sizes, precisions and operations: "
-        "[on CPUs](docs/performance.md), [on GPUs](docs/cuda.md)."
+        "How many times as fast smallmm is in float64 `matmul` and `solve` of order n; below 1 it is slower. "
+        "The blue line compares it with NumPy, the grey line with the fastest other library, which the "
+        f"colour of a dot names. Left: {core}, operands in cache. Right: {gpu}, operands of 1 GiB; PyTorch "
+        "and CuPy call cuBLAS there. Faster than smallmm, with their times divided by its time: "
+        f"{'; '.join(lost)}. All sizes, precisions and operations: [on CPUs](docs/performance.md), [on "
+        "GPUs](docs/cuda.md)."
     )

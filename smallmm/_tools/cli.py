@@ -259,7 +259,8 @@ def _run_demo(options: argparse.Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=PROGRAM, description=smallmm.__doc__.partition("\n")[0])
     parser.add_argument("--version", action="version", version=f"smallmm {smallmm.__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    parser.set_defaults(run=lambda options: parser.print_help())  # of no command
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_bench(
         commands.add_parser(
             "bench",

@@ -387,6 +387,7 @@ class TestTune:
 class TestArguments:
     def test_help(self, process):
         text = process("--help").stdout
+        assert process().stdout == text
         assert all(f"\n    {command} " in text for command in COMMANDS)
         for command in COMMANDS:
             done = process(command, "--help")
@@ -399,7 +400,6 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ("", "required: COMMAND"),
             ("measure", "invalid choice: 'measure'"),
             ("bench --op trace", "invalid choice: 'trace'"),
             ("bench --n 0", "'0' is not within 1-64"),
