@@ -53,25 +53,26 @@ static const struct least {
 #undef SMM_PATCHED
 };
 
-static intptr_t fewest_of(const char *name, int dtype, intptr_t order) {
-    for (size_t i = 0; i < sizeof least_of / sizeof *least_of; i++) {
-        const struct least *x = &least_of[i];
-        if (!strncmp(name, x->name, strlen(x->name)) && x->types >> dtype & 1 && order <= x->order) return x->matrices;
-    }
-    return INTPTR_MAX;
-}
-
 static intptr_t fewest[ROWS][SMM_COMPUTED_TYPES][ORDERS], fewest_for_all;
 
-/* From the list; or so many for all, if that is not 0. */
+/* From the list, of which the first entry that has a call counts; or so many for all, if that is not 0. */
 static void set_fewest(intptr_t for_all) {
     __atomic_store_n(&fewest_for_all, for_all, __ATOMIC_RELAXED);
-    for (int row = 0; row < ROWS; row++)
+    for (int row = 0; row < ROWS; row++) {
+        intptr_t matrices[SMM_COMPUTED_TYPES][ORDERS];
         for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
-            for (int order = 1; order < ORDERS; order++) {
-                const intptr_t matrices = for_all ? for_all : fewest_of(names[row], dtype, order);
-                __atomic_store_n(&fewest[row][dtype][order], matrices, __ATOMIC_RELAXED);
-            }
+            for (int order = 1; order < ORDERS; order++) matrices[dtype][order] = for_all ? for_all : INTPTR_MAX;
+        for (size_t i = for_all ? 0 : sizeof least_of / sizeof *least_of; i-- > 0;) {
+            const struct least *x = &least_of[i];
+            if (strncmp(names[row], x->name, strlen(x->name))) continue;
+            for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
+                for (int order = 1; x->types >> dtype & 1 && order < ORDERS && order <= x->order; order++)
+                    matrices[dtype][order] = x->matrices;
+        }
+        for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
+            for (int order = 1; order < ORDERS; order++)
+                __atomic_store_n(&fewest[row][dtype][order], matrices[dtype][order], __ATOMIC_RELAXED);
+    }
 }
 
 intptr_t smm_fewest(int row, smm_dtype dtype, intptr_t order) {
