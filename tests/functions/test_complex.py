@@ -6,13 +6,25 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.linalg
-from accuracy import COMPLEX, assert_same_bits, bound, has_fma, norm1, real, unit_roundoff
+from accuracy import (
+    COMPLEX,
+    assert_same_bits,
+    bound,
+    for_products,
+    has_fma,
+    has_kernel_of_its_own,
+    norm1,
+    real,
+    unit_roundoff,
+)
 from layouts import LAYOUTS, WRITABLE
 from matrices import good_definite, normal
 
 import smallmm
 import smallmm._core as core
 from smallmm._base.shapes import is_complex, takes_complex
+
+pytestmark = pytest.mark.where.with_args(has_kernel_of_its_own)
 
 
 @pytest.fixture(params=COMPLEX, ids=lambda dtype: dtype.__name__)
@@ -518,7 +530,7 @@ def test_eigh(isa, dtype, n, rng):
     assert not info.any()
     assert (w.dtype, v.dtype) == (real(dtype), dtype)
     assert (np.diff(w) >= 0).all()
-    wide, vectors = a.astype(np.clongdouble), v.astype(np.clongdouble)
+    wide, vectors = for_products(a, v)
     limit = bound("eigh", dtype, n)
     assert (norms(wide @ vectors - vectors * w[:, None, :]) <= limit * norms(wide)).all()
     assert (norms(vectors.conj().mT @ vectors - np.eye(n)) <= limit).all()

@@ -1010,8 +1010,9 @@ class TestBeyondOurOrder:
         assert_same(smallmm.qr(a, mode="r"), r)
         h, tau = smallmm.qr(a, mode="raw")
         assert (h.shape, tau.shape) == ((3, n, m), (3, min(m, n)))
-        q, r = smallmm.qr(a, mode="complete")
-        assert (q.shape, r.shape) == ((3, m, m), (3, m, n))
+        if m <= 1000:  # else Q takes gigabytes
+            q, r = smallmm.qr(a, mode="complete")
+            assert (q.shape, r.shape) == ((3, m, m), (3, m, n))
         b = normal(rng, (3, m, 2), dtype)
         x, norms, rank = smallmm.lstsq(a, b)
         assert_accurate_least_squares(x, norms, a, b)

@@ -6,25 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.linalg
-from accuracy import COMPLEX, assert_same, assert_same_bits, real
+from accuracy import COMPLEX, assert_same, assert_same_bits, has_kernel_of_its_own, real
 from matrices import conditioned, deficient, good, normal
 
 import smallmm
 from smallmm._base.shapes import MOST_ORDER
-from smallmm._core import isas_available
 from smallmm._functions.mixed import expert_solve_ex, mixed_solve_ex, refined
 from smallmm._functions.mixed_least_squares import mixed_lstsq_ex
 
-ORDERS = [1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 65, 130]
-
-
-def has_kernel_of_its_own(isa, m, n):
-    """The best instruction set alone is tried above the orders that have kernels: LAPACK computes those."""
-    sizes = [x for x in (m, n) if x is not None]
-    return isa in (None, isas_available()[-1]) or min(sizes, default=0) <= MOST_ORDER
-
-
 pytestmark = pytest.mark.where.with_args(has_kernel_of_its_own)
+
+ORDERS = [1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 65, 130]
 
 
 def u_of(dtype):
