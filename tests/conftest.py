@@ -37,6 +37,7 @@ def pytest_configure(config):
     if config.getoption("--libraries"):
         for name in LIBRARIES:
             importlib.import_module(name)
+        sys.modules["torch"].set_num_threads(1)  # its threads wait in loops, too
 
 
 def pytest_collection_modifyitems(config, items):

@@ -392,6 +392,8 @@ def cases(xp, eye):
 
 
 NAMES = sorted(cases(np, np.eye))
+# Of the others PyTorch checks second derivatives by the same rules: JAX compiles half a second for each.
+TWICE_BY_JAX = {"solve", "slogdet", "cholesky", "lu", "qr", "lstsq", "eigh", "svd", "expm", "einsum"}
 
 
 def complex_cases(xp, eye):
@@ -635,15 +637,13 @@ class TestJax:
         xp = jax.numpy
         function, shapes = cases(xp, xp.eye)[name]
         x = [xp.asarray(rng.standard_normal(shape)) for shape in shapes]
-        expected = jax.tree.leaves(function(*x))
-        for found in (jax.jit(function)(*x), [y[1] for y in jax.tree.leaves(jax.vmap(function)(
-            *(xp.stack([y + 1, y]) for y in x)
-        ))]):  # fmt: skip
-            for y, z in zip(jax.tree.leaves(found), expected, strict=True):
-                assert y.dtype == z.dtype
-                np.testing.assert_allclose(y, z, rtol=1e-10, atol=1e-12)
         # Compiled: without, JAX compiles each of many steps by itself, which takes longer.
-        jax.test_util.check_grads(jax.jit(function), x, order=2, modes=["rev"], rtol=1e-3, atol=1e-4)
+        found = jax.jit(jax.vmap(function))(*(xp.stack([y + 1, y]) for y in x))
+        for y, z in zip(jax.tree.leaves(found), jax.tree.leaves(function(*x)), strict=True):
+            assert y.dtype == z.dtype
+            np.testing.assert_allclose(y[1], z, rtol=1e-10, atol=1e-12)
+        order = 2 if name in TWICE_BY_JAX else 1
+        jax.test_util.check_grads(jax.jit(function), x, order=order, modes=["rev"], rtol=1e-3, atol=1e-4)
 
     @pytest.mark.parametrize(
         "name",
