@@ -562,8 +562,8 @@ static void test_large(void) {
     enum { COUNT = sizeof orders / sizeof *orders };
     for (int i = 0; i < OPERATIONS; i++)
         for (int order = 0; order < COUNT; order++) {
-            const intptr_t n = orders[order], few = n > 66 ? 2 : 9;
-            if (quick && (order + i) % 6) continue;
+            const intptr_t n = orders[order], few = n <= 66 ? 9 : quick ? 1 : 2;
+            if (quick && (order + i) % (n > 66 ? 16 : 6)) continue;
             for (int draw = 0; draw < (quick ? 1 : 3); draw++)
                 check_random(&operations[i], dtype_of(&operations[i], draw + order + i), 1 + random_below(few), n, n,
                              random_width(),
@@ -607,8 +607,8 @@ static void test_rectangular(void) {
             const intptr_t m = draw < SHAPES ? shapes_of_a[draw][0] : 1 + random_below(32);
             const intptr_t n = draw < SHAPES ? shapes_of_a[draw][1] : 1 + random_below(32);
             if (operations[i].sizes == COMPLETE && m > SMM_MOST_ORDER) continue;
-            if (quick && m * n > 1024 && (draw + i) % 4) continue;
-            const intptr_t batch = m * n > 512 ? 3 : random_batch(m > n ? m : n);
+            if (quick && m * n > 1024 && (draw + i) % (m * n > 2048 ? 12 : 4)) continue;
+            const intptr_t batch = quick && m * n > 2048 ? 1 : m * n > 512 ? 3 : random_batch(m > n ? m : n);
             check_random(&operations[i], dtype_of(&operations[i], draw), batch, m, n, random_width(), GOOD);
             check_random(&operations[i], dtype_of(&operations[i], draw), batch, m, n, random_width(), HARD);
         }
