@@ -11,7 +11,7 @@ import numpy as np
 from .._base.errors import LinAlgError, shown
 from .._base.hooks import offloaded
 from .._base.later import later
-from .._base.shapes import dtype_of
+from .._base.shapes import NUMBERS, dtype_of
 from .._calls.arrays import as_numpy, without_labels
 from .._libraries import is_group, library_of, on_device, type_name
 from .._libraries.dask import is_lazy
@@ -113,7 +113,7 @@ class Scan:
     def _length(self, given: int | None) -> int:
         found = {}
         for i, x in enumerate(self.xs):
-            if not x.ndim:
+            if not getattr(x, "ndim", 0):
                 raise ValueError(f"{self.name}: xs[{i}] is a number; expected times as its first dimension")
             found[x.shape[0]] = f"xs[{i}] has {x.shape[0]} times"
         if given is not None:
@@ -400,7 +400,12 @@ def _arrays(name: str, label: str, x: Any) -> list[Any]:
                 "or the chunks"
             )
     arrays = [without_labels(y) for y in given]
-    return [y if hasattr(y, "dtype") and hasattr(y, "ndim") else np.asarray(y) for y in arrays]
+    return [y if _is_operand(y) else np.asarray(y) for y in arrays]
+
+
+def _is_operand(x: Any) -> bool:
+    """Whether a fused function has rules for it: Python's numbers follow the dtype of the arrays."""
+    return type(x) in NUMBERS or (hasattr(x, "dtype") and hasattr(x, "ndim"))
 
 
 def _is_nested_numbers(x: Any) -> bool:
