@@ -33,6 +33,10 @@ from ._programs.explanation import FusedExplanation, FusedStep
 from ._programs.failures import FailedStep, FusedExResult
 from ._programs.fuse import fuse
 from ._programs.fused import Fused
+from ._recurrences.filters import kalman_filter, rts_smoother
+from ._recurrences.hmm import hmm_forward, hmm_viterbi
+from ._recurrences.linear import cumulative_matmul, linear_recurrence
+from ._recurrences.ode import rk4
 from ._statistics.whitener import Whitener
 from ._tools.bench import bench
 from ._tools.config import get_num_threads, set_num_threads, show_config, threads
@@ -56,7 +60,10 @@ __all__ = [
     "FusedExplanation",
     "FusedStep",
     "Group",
+    "HMMForwardResult",
+    "HMMViterbiResult",
     "InvExResult",
+    "KalmanFilterResult",
     "KalmanStepResult",
     "LDLExResult",
     "LDLResult",
@@ -76,6 +83,7 @@ __all__ = [
     "PolarResult",
     "QRRawResult",
     "QRResult",
+    "RTSSmootherResult",
     "RefineResult",
     "RidgeResult",
     "SVDExResult",
@@ -106,6 +114,7 @@ __all__ = [
     "cov",
     "cross",
     "cuda",
+    "cumulative_matmul",
     "det",
     "diagonal",
     "eig",
@@ -122,14 +131,18 @@ __all__ = [
     "fuse",
     "gaussian_logpdf",
     "get_num_threads",
+    "hmm_forward",
+    "hmm_viterbi",
     "inv",
     "inv_ex",
     "is_patched",
+    "kalman_filter",
     "kalman_step",
     "kron_apply",
     "ldl_factor",
     "ldl_factor_ex",
     "ldl_solve",
+    "linear_recurrence",
     "linsolve",
     "linsolve_ex",
     "logm",
@@ -165,6 +178,8 @@ __all__ = [
     "rcond",
     "refine",
     "ridge",
+    "rk4",
+    "rts_smoother",
     "scan",
     "scan_ex",
     "set_num_threads",
@@ -259,9 +274,23 @@ class EigvalshExResult(NamedTuple, Generic[_Result]):
     eigenvalues: _Result
     info: _Result
 
+class HMMForwardResult(NamedTuple, Generic[_Result]):
+    loglik: _Result
+    log_filtered: _Result
+
+class HMMViterbiResult(NamedTuple, Generic[_Result]):
+    path: _Result
+    log_probability: _Result
+
 class InvExResult(NamedTuple, Generic[_Result]):
     inverse: _Result
     info: _Result
+
+class KalmanFilterResult(NamedTuple, Generic[_Result]):
+    x: _Result
+    p: _Result
+    loglik: _Result
+    smoothed: RTSSmootherResult | None
 
 class KalmanStepResult(NamedTuple, Generic[_Result]):
     x: _Result
@@ -334,6 +363,10 @@ class QRRawResult(NamedTuple, Generic[_Result]):
 class QRResult(NamedTuple, Generic[_Result]):
     Q: _Result
     R: _Result
+
+class RTSSmootherResult(NamedTuple, Generic[_Result]):
+    x: _Result
+    p: _Result
 
 class RefineResult(NamedTuple, Generic[_Result]):
     x: _Result
@@ -1489,6 +1522,8 @@ class _kalman_step(Fused[..., Any]):
         q: _OnHost,
         r: _OnHost,
         *,
+        form: str = "standard",
+        missing: bool = False,
         out: tuple[ndarray | None, ndarray | None] | None = None,
     ) -> KalmanStepResult[ndarray]: ...
     @overload
@@ -1502,6 +1537,8 @@ class _kalman_step(Fused[..., Any]):
         q: _Array | complex,
         r: _Array | complex,
         *,
+        form: str = "standard",
+        missing: bool = False,
         out: tuple[_Array | None, _Array | None] | None = None,
     ) -> KalmanStepResult[_Array]: ...
     @overload
@@ -1515,6 +1552,8 @@ class _kalman_step(Fused[..., Any]):
         q: _AnyArray,
         r: _AnyArray,
         *,
+        form: str = "standard",
+        missing: bool = False,
         out: tuple[Group | None, Group | None] | None = None,
     ) -> KalmanStepResult[Group]: ...
     @overload
@@ -1528,6 +1567,8 @@ class _kalman_step(Fused[..., Any]):
         q: _AnyArray,
         r: _AnyArray,
         *,
+        form: str = "standard",
+        missing: bool = False,
         out: tuple[Group | None, Group | None] | None = None,
     ) -> KalmanStepResult[Group]: ...
     @overload
@@ -1541,6 +1582,8 @@ class _kalman_step(Fused[..., Any]):
         q: ArrayLike,
         r: ArrayLike,
         *,
+        form: str = "standard",
+        missing: bool = False,
         out: tuple[ndarray | None, ndarray | None] | None = None,
     ) -> KalmanStepResult[ndarray]: ...
 

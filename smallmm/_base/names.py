@@ -26,7 +26,7 @@ _SYNONYMS = {
     "getrs": "lu_solve",
     "inverse": "inv",
     "invert": "inv",
-    "kalman": "kalman_step",
+    "kalman": "kalman_filter",
     "kron": "kron_apply",
     "ldl": "ldl_factor",
     "logdet": "slogdet",

@@ -1,7 +1,7 @@
 """Chains of operations that people use, as fused functions: also examples of how to write one's own."""
 
 from math import log, pi
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,86 +14,6 @@ from .systems import solve_triangular
 # What it means that Cholesky's step {i}, from 0, finds nothing positive
 _DEPENDENT = "feature {i} is constant or depends on those before it"
 _COVARIANCE = {"cholesky": f"covariance is not positive definite: {_DEPENDENT}"}
-
-
-class KalmanStepResult(NamedTuple):
-    """The state after a measurement, and its covariance."""
-
-    x: Any
-    p: Any
-
-
-@fuse(
-    "(n),(n,n),(m),(n,n),(m,n),(n,n),(m,m)->(n),(n,n)",
-    reasons={
-        "cholesky": "the innovation covariance h p h^T + r is not positive definite: measurement {i} is "
-        "constant or depends on those before it"
-    },
-)
-def kalman_step(x: Any, p: Any, z: Any, f: Any, h: Any, q: Any, r: Any) -> Any:
-    """One step of each of many Kalman filters: prediction, then update by a measurement.
-
-    Parameters
-    ----------
-    x, p : array_like, shapes (..., n) and (..., n, n)
-        The state and its covariance.
-    z : array_like, shape (..., m)
-        The measurement.
-    f, h : array_like, shapes (..., n, n) and (..., m, n)
-        The transition ``x -> f x`` and what is measured, ``h x``.
-    q, r : array_like, shapes (..., n, n) and (..., m, m)
-        The covariances of process and measurement.
-    out : tuple of arrays, optional
-        Where x and p are written. They may be the inputs.
-
-    Returns
-    -------
-    KalmanStepResult
-        ``x``, shape (..., n), and ``p``, shape (..., n, n), after the measurement. All batch dimensions
-        broadcast: one f, h, q and r serve all filters.
-
-    Raises
-    ------
-    LinAlgError
-        The covariance of some measurement, ``h p h^T + r``, is not positive definite.
-    ValueError, TypeError
-        As `solve`.
-
-    See Also
-    --------
-    fuse : how to write such a function.
-
-    Notes
-    -----
-    ``p' = f p f^T + q``, ``h p' h^T + r = l l^T`` by Cholesky, ``w = l^-1 h p'``, then
-    ``x = f x + w^T l^-1 (z - h f x)`` and ``p = p' - w^T w``. 6 n^3 + 4 n^2 m + 3 n m^2 + m^3 / 3
-    operations. p is symmetric to the bit if q is: p' is the mean of itself and its transpose.
-
-    ``p' - w^T w`` cancels where the measurement is much more accurate than the prediction. Eigenvalues of
-    p below some u times the largest one of p' are rounding errors, and may be negative: u is 6e-8 in
-    float32 and 1e-16 in float64. With p of 1e6 and r of 1e-8, say, p does not stay positive definite in
-    float32, and a later step may raise LinAlgError. float64 has 8 digits more.
-
-    R. E. Kalman, "A new approach to linear filtering and prediction problems" (1960).
-
-    Examples
-    --------
-    >>> x, p = np.zeros((1000, 2)), np.tile(np.eye(2), (1000, 1, 1))
-    >>> f, h, r = np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[1.0, 0.0]]), np.eye(1)
-    >>> result = smallmm.kalman_step(x, p, np.full((1000, 1), 3.0), f, h, np.zeros((2, 2)), r)
-    >>> result.x[0]
-    array([2., 1.])
-    """
-    x, p, z, f, h, q, r = in_one_dtype("kalman_step", (x, p, z, f, h, q, r))
-    x = f @ x
-    fp = f @ p
-    p = 0.5 * (fp @ f.conj().mT + f @ fp.conj().mT) + q  # products whose bits are each other's transposes
-    hp = h @ p
-    lower = cholesky(hp @ h.conj().mT + r)
-    w = solve_triangular(lower, hp, lower=True)
-    x = x + w.conj().mT @ solve_triangular(lower, z - h @ x, lower=True)
-    p = p - w.conj().mT @ w
-    return KalmanStepResult(x, 0.5 * (p + p.conj().mT) if is_complex(p) else p)
 
 
 @fuse("(m,n),(n,n)->(m,m)")
