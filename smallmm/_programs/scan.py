@@ -228,7 +228,7 @@ class Scan:
         before = given[:count]
         for part in times.parts(shown.parts):
             found = [np.empty((*batch, 3), np.int32)] if columns else []
-            own = [x[part.first] for x in moving], [y[part.place] for y in ys]
+            own = [x[part.first, ...] for x in moving], [y[part.place, ...] for y in ys]  # numbers are arrays
             arrays = (*before, *own[0], *consts, *carry, *own[1], *found)
             try:
                 taken = program.loop(arrays, count, columns, part.length, times.every, strides)
