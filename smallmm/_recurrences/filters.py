@@ -9,23 +9,24 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.errors import shown
+from .._base.errors import LinAlgError, shown
 from .._base.options import flag, one_of
 from .._base.shapes import is_complex
 from .._functions.cholesky import cho_solve, cholesky, cholesky_ex
 from .._functions.products import matmul
 from .._functions.spectra import eigh
 from .._functions.systems import solve_triangular
+from .._libraries import library_of
 from .._programs.arrays import any_failed
-from .._programs.compose import array_of, in_one_dtype, namespace_of
+from .._programs.compose import array_of, holds, in_one_dtype, namespace_of
 from .._programs.fuse import Fused, fuse
 from .kalman import FORMS, REASONS, between, triangle, updated
 from .scans import in_time, joined, scanned
 
 _CORES = {
-    **dict.fromkeys(("x", "control"), "(n)"),
-    **dict.fromkeys(("p", "f", "q"), "(n,n)"),
-    **{"z": "(m)", "h": "(m,n)", "r": "(m,m)", "total": "()"},
+    **dict.fromkeys(("x", "control"), "n"),
+    **dict.fromkeys(("p", "f", "q"), "n,n"),
+    **{"z": "m", "h": "m,n", "r": "m,m", "total": ""},
 }
 _PREDICTION = "the predicted covariance f p f^T + q is not positive definite"
 
@@ -65,7 +66,7 @@ def _in_signature(
         of_names = [parameter(x, parameter.POSITIONAL_OR_KEYWORD) for x in names]
         function.__name__ = name
         function.__signature__ = inspect.Signature(of_names)  # type: ignore[attr-defined]
-        sides = (",".join(_CORES[x.removeprefix("next_")] for x in side) for side in (names, results))
+        sides = (",".join(f"({_CORES[x.removeprefix('next_')]})" for x in side) for side in (names, results))
         return fuse("->".join(sides), reasons=reasons)(function)
 
     return made
@@ -131,16 +132,18 @@ def _roots_smoothed(next_p: Any, p: Any, f: Any, q: Any) -> tuple[Any, Any]:
 
 def _root(name: str, label: str, x: Any) -> Any:
     """A root s of each covariance ``s s^T``: by Cholesky, which keeps what is small beside what is large,
-    where it is positive definite; else of its eigenvalues that are positive."""
+    where it is positive definite; else of its eigenvalues."""
     covariances = array_of(name, label, x)
     found = cholesky_ex(covariances)
-    if not any_failed(name, found.info):
+    if not (library_of(found.info).is_traced(found.info) or any_failed(name, found.info)):
         return found.L
     xp: Any = namespace_of(covariances)
     w, v = eigh(covariances)
-    return xp.where(
-        (found.info == 0)[..., None, None], found.L, v * xp.sqrt(xp.clip(w, 0, None))[..., None, :]
-    )
+    most = xp.max(xp.abs(w), axis=-1, keepdims=True)
+    if not holds(xp, w >= -w.shape[-1] * xp.finfo(w.dtype).eps * most, True):
+        raise LinAlgError(f"{name}: {label} is not positive semidefinite")
+    roots = v * xp.sqrt(xp.where(w > 0, w, xp.zeros_like(w)))[..., None, :]
+    return xp.where((found.info == 0)[..., None, None], found.L, roots)
 
 
 def _varying(name: str, varying: Any, among: str) -> tuple[str, ...]:
@@ -262,7 +265,7 @@ def kalman_filter(
         p0, fixed["q"], fixed["r"] = (_root(name, *x) for x in (("p0", p0), ("q", q), ("r", r)))
     moving = {"z": z} if control is None else {"z": z, "control": control}
     moving |= {label: fixed.pop(label) for label in _varying(name, varying, "fhqr")}
-    moving = in_time(name, moving)
+    moving = in_time(name, moving, _CORES)
     step = _filter(tuple(moving), tuple(fixed), form, missing, loglik, roots and smooth)
     carry = (x0, p0, np.zeros(())) if loglik else (x0, p0)
     last, (x, p) = scanned(name, step, carry, tuple(moving.values()), tuple(fixed.values()), outputs=outputs)
@@ -336,7 +339,7 @@ def rts_smoother(
     fixed = {"f": f, "q": q}
     moving = {"x": x, "p": p} if control is None else {"x": x, "p": p, "control": control}
     moving |= {label: fixed.pop(label) for label in _varying(name, varying, "fq")}
-    moving = in_time(name, moving)
+    moving = in_time(name, moving, _CORES)
     x, p = moving.pop("x"), moving.pop("p")
     return _smoothed(name, x, p, moving, fixed, False)
 

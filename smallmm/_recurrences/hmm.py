@@ -112,7 +112,7 @@ def hmm_forward(
     >>> np.exp(found.loglik).round(6), np.exp(found.log_filtered[-1]).round(3)
     (np.float64(0.030516), array([0.795, 0.205]))
     """
-    xs = in_time("hmm_forward", {"log_emission": log_emission})
+    xs = in_time("hmm_forward", {"log_emission": log_emission}, {"log_emission": "k"})
     carry = (log_initial, np.zeros(()))
     last, filtered = scanned("hmm_forward", _forward, carry, tuple(xs.values()), (log_transition,))
     return HMMForwardResult(last[1], filtered)
@@ -162,7 +162,7 @@ def hmm_viterbi(
     (array([1, 0, 0]), np.float64(0.01344))
     """
     name = "hmm_viterbi"
-    xs = in_time(name, {"log_emission": log_emission})
+    xs = in_time(name, {"log_emission": log_emission}, {"log_emission": "k"})
     last, scores = scanned(name, _scores, (log_initial, 0.0), tuple(xs.values()), (log_transition,))
     xp: Any = namespace_of(scores)
     path = scanned(name, _backward, xp.zeros_like(last[0]), (scores,), (log_transition,), reverse=True).ys

@@ -28,12 +28,13 @@ def scanned(
     return result
 
 
-def in_time(name: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Arrays whose first dimension is time, as many in each."""
+def in_time(name: str, arrays: dict[str, Any], cores: dict[str, str]) -> dict[str, Any]:
+    """Arrays whose first dimension is time, as many in each. cores: the last dimensions, as "n,n"."""
     made = {label: array_of(name, label, x) for label, x in arrays.items()}
     for label, x in made.items():
-        if not x.ndim:
-            raise ValueError(f"{name}: {label} is a number; expected times as its first dimension")
+        if x.ndim < 2 + cores[label].count(","):
+            wanted = f"(T, ..., {cores[label].replace(',', ', ')})"
+            raise ValueError(f"{name}: {label} has shape {tuple(x.shape)}; expected {wanted}: time first")
     lengths = {label: x.shape[0] for label, x in made.items()}
     if len(set(lengths.values())) > 1:
         given = ", ".join(f"{label} has {n}" for label, n in lengths.items())

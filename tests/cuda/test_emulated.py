@@ -110,6 +110,12 @@ def test_scans(emulated, names):
     emulated("scans.py", names)
 
 
+@pytest.mark.parametrize("which", ["filters", "others"])
+def test_recurrences(emulated, which):
+    """Filters, products and hidden Markov models, with numbers that are carried."""
+    emulated("recurrences.py", which)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_calls_that_nobody_chose(emulated, seed):
     """Host and device on random functions, layouts and values; the seeds are new where there is a GPU."""

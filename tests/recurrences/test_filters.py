@@ -216,8 +216,12 @@ def test_bad_arguments(rng):
         call(**given, smooth=True, outputs="last")
     with pytest.raises(ValueError, match=r"kalman_filter: outputs is 'first'"):
         call(**given, outputs="first")
-    with pytest.raises(ValueError, match=r"kalman_filter: z is a number"):
-        call(**{**given, "z": 1.0})
+    with pytest.raises(ValueError, match=r"kalman_filter: z has shape \(5,\); expected \(T, ..., m\)"):
+        call(**{**given, "z": np.zeros(5)})
+    with pytest.raises(ValueError, match=r"kalman_filter: f has shape \(4, 4\); expected \(T, ..., n, n\)"):
+        call(**given, varying="f")
+    with pytest.raises(smallmm.LinAlgError, match="kalman_filter: q is not positive semidefinite"):
+        call(**{**given, "q": -given["q"]}, form="square_root")
     with pytest.raises(TypeError, match="kalman_filter of complex numbers"):
         call(**{**given, "z": given["z"] + 0j})
     with pytest.raises(ValueError, match=r"rts_smoother: x has 5, p has 4 times"):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import smallmm
+from smallmm._programs.scan import Scan
 
 
 def by_loop(a, b, x, reverse):
@@ -17,6 +18,13 @@ def by_loop(a, b, x, reverse):
     return np.stack([found[t] for t in range(times)])
 
 
+@pytest.fixture
+def one_pass(monkeypatch):
+    """Nothing is called for each time."""
+    monkeypatch.setattr(Scan, "_by_calls", None)
+
+
+@pytest.mark.usefixtures("one_pass")
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 @pytest.mark.parametrize(
@@ -89,6 +97,7 @@ def rk4_of_one(function, y, t, *args):
     return np.array(found)
 
 
+@pytest.mark.usefixtures("one_pass")
 def test_rk4_of_systems(rng):
     start, rho, t = rng.standard_normal((6, 3)), rng.uniform(20, 30, 6), np.linspace(0, 0.5, 51)
     found = smallmm.rk4(lorenz, start, t, 10.0, rho)
@@ -100,6 +109,7 @@ def test_rk4_of_systems(rng):
         )
 
 
+@pytest.mark.usefixtures("one_pass")
 def test_rk4_agrees_with_scipy():
     integrate = pytest.importorskip("scipy.integrate")
     t = np.linspace(0, 1, 1001)
@@ -109,6 +119,7 @@ def test_rk4_agrees_with_scipy():
     )
 
 
+@pytest.mark.usefixtures("one_pass")
 def test_rk4_is_of_order_four_and_depends_on_time():
     errors = [
         abs(smallmm.rk4(lambda t, y: t * y, [1.0], np.linspace(0, 2, n + 1))[-1, 0] - np.exp(2))

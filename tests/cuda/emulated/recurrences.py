@@ -1,0 +1,77 @@
+"""Filters and other recurrences on the emulated GPU: the bits are those of the host."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / folder) for folder in ("support", "recurrences")]
+
+import paths  # noqa: E402, F401
+from test_filters import FORMS, drawn  # noqa: E402
+
+import smallmm  # noqa: E402
+from smallmm import _core, cuda  # noqa: E402
+from smallmm._programs.scan import Scan  # noqa: E402
+from smallmm._recurrences.filters import _smoother  # noqa: E402
+from smallmm._recurrences.hmm import _backward, _scores  # noqa: E402
+from smallmm._recurrences.linear import _preceded  # noqa: E402
+from smallmm._recurrences.ode import _step_of  # noqa: E402
+from smallmm._recurrences.scans import scanned  # noqa: E402
+
+
+def same(function, *arrays, **options):
+    expected = function(*arrays, **options)
+    found = function(*map(cuda.to_device, arrays), **options)
+    pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+    for x, y in pairs:
+        assert (x is None) == (y is None)
+        if y is not None:
+            np.testing.assert_array_equal(cuda.to_host(x), y)
+
+
+def main():
+    Scan._by_calls = None  # a kernel runs all of them
+    cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
+    _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
+    rng = np.random.default_rng(0)
+    {"filters": filters, "others": others}[sys.argv[1]](rng)
+
+
+def filters(rng):
+    for form, dtype in zip(FORMS, ("f4", "f8", "f4"), strict=True):
+        given = [x.astype(dtype) for x in drawn(rng, 5, (7,), 3, 2, "f", some_missing=True).values()]
+        same(smallmm.kalman_filter, *given, form=form, varying="f", missing=True)
+
+
+# Of those that end with a function of the array's library, which smallmm's own arrays have not, the scans
+def others(rng):
+    p = np.eye(3) + 0.1 * np.ones((9, 3, 3))
+    step = _smoother((), ("f", "q"), False)
+    arrays = rng.standard_normal((9, 3)), p, rng.standard_normal((4, 9, 3)), np.stack([p] * 4), p, p
+    same(scan_by(step, 2, 2, reverse=True), *arrays)
+    same(smallmm.linear_recurrence, *(rng.standard_normal(s) for s in ((6, 9), (6, 9), (9,))))
+    same(smallmm.linear_recurrence, *(rng.standard_normal(s) for s in ((1, 1, 3, 3), (6, 9, 3), (9, 3))))
+    same(scan_by(_preceded, 1, 1, reverse=True), p, rng.standard_normal((6, 9, 3, 3)))
+    same(smallmm.hmm_forward, *(np.log(rng.random(s)) for s in ((3,), (3, 3), (6, 9, 3))))
+    scores, transition = rng.standard_normal((6, 9, 3)), np.log(rng.random((3, 3)))
+    same(scan_by(_scores, 2, 1), scores[0], scores[0, :, 0], scores, transition)
+    same(scan_by(_backward, 1, 1, reverse=True), scores[0], scores, transition)
+    decay = smallmm.fuse("(),(n),()->(n)")(lambda t, y, k: -k * y + np.cos(t))
+    t = np.linspace(0, 1, 6)
+    same(scan_by(_step_of(decay), 1, 3), scores[0], t[:-1], t[1:], np.diff(t), scores[0, :, 0])
+
+
+def scan_by(step, carries, moving, **options):
+    """A function of all arrays in a row whose results are in a row, too."""
+
+    def function(*arrays):
+        parts = arrays[:carries], arrays[carries : carries + moving], arrays[carries + moving :]
+        carry, ys = scanned("scan", step, *parts, **options)
+        return *carry, *(ys if isinstance(ys, tuple) else (ys,))
+
+    return function
+
+
+main()
