@@ -287,6 +287,8 @@ class Fused(RecordedFunction, Generic[P, R]):
     ) -> tuple[list[Any], Any]:
         operands = [x if x.flags.aligned else x.copy() for x in operands]
         program, _ = self._program_for(plan, operands)
+        if program is None:  # as another library's arrays, which only here are NumPy's, did not show
+            return self._step_by_step(plan, operands, batch)
         targets = plan.targets(operands, outs, batch)
         try:
             answer = program(*operands, *targets)
