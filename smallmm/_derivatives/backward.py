@@ -49,17 +49,18 @@ class Backward:
         if (given, wanted) not in self._passes:
 
             def backward_pass(*symbols: Any) -> Any:
-                """Zeros are the gradients of what nothing depends on."""
-                operands, others = symbols[: len(self.inputs)], symbols[len(self.inputs) :]
-                found = self._found(operands, others, given, wanted)
-                xp = symbols[0].__array_namespace__()
-                return tuple(xp.zeros_like(operands[i]) if found[i] is None else found[i] for i in wanted)
+                return self.found(symbols[: len(self.inputs)], symbols[len(self.inputs) :], given, wanted)
 
             backward_pass.__name__ = f"backward pass of {self.name}"
             dims = [*self.inputs, *self._saved(), *(self.outputs[i] for i in given)]
-            words = (",".join(f"d{i}_{k}" for k in range(n)) for i, n in enumerate(dims))
-            self._passes[given, wanted] = fuse(backward_pass, ",".join(f"({core})" for core in words))
+            self._passes[given, wanted] = fuse(backward_pass, signature_of(dims))
         return self._passes[given, wanted]
+
+    def found(self, operands: Any, others: Any, given: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
+        """The gradients of the wanted operands, of symbols. Zeros are those of what nothing depends on."""
+        found = self._found(operands, others, given, wanted)
+        xp = operands[0].__array_namespace__()
+        return tuple(xp.zeros_like(operands[i]) if found[i] is None else found[i] for i in wanted)
 
     def _saved(self) -> list[int]:
         """How many core dimensions each result has that the pass uses."""
@@ -85,6 +86,7 @@ class OfSteps(Backward):
         super().__init__(name, inputs, outputs)
         self.function = function
         self._recordable: dict[Any, bool] = {}
+        self.of_scans: dict[Any, tuple[Fused, Fused]] = {}  # functions that its scans go back by
 
     def is_recordable(self, operands: Sequence[Any], results: Sequence[Any], wanted: tuple[int, ...]) -> bool:
         """Whether all steps have rules for operands of such dtypes."""
@@ -100,7 +102,10 @@ class OfSteps(Backward):
 
     def _found(self, operands: Any, others: Any, given: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
         results = self.function(*operands)
-        return gradients_of_inputs(operands[0].record, results, self._all(given, others)[: len(results)])
+        record = operands[0].record
+        found = gradients_of_inputs(record, results, self._all(given, others)[: len(results)])
+        of_input = dict(zip(record.inputs, found, strict=True))
+        return [of_input[x.view.value] for x in operands]
 
 
 class OfRule(Backward):
@@ -170,6 +175,12 @@ def backward_of_plan(function: Fused, plan: Plan, options: dict[str, Any]) -> Of
         outputs = [x.ndim for x in plan.results] + [1] * bool(plan.columns)
         plan.backward = OfSteps(function._name, list(map(len, function._inputs)), outputs, steps)
     return plan.backward
+
+
+def signature_of(dims: Sequence[int]) -> str:
+    """For `fuse`: arguments of so many core dimensions each, which have nothing to do with each other."""
+    words = (",".join(f"d{i}_{k}" for k in range(n)) for i, n in enumerate(dims))
+    return ",".join(f"({core})" for core in words)
 
 
 def _steps_of(composition: Composition) -> Callable[..., Any]:

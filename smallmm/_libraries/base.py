@@ -76,9 +76,9 @@ class Library:
         """`_calls.arrays.call`, which is given, without outputs, where the library records it."""
         raise NotImplementedError
 
-    def recorded_program(self, function: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """The plan, results and info of a fused function whose derivatives the library wants and gets in one
-        pass; None: it is to see each step."""
+    def recorded_program(self, computed: Call, arrays: tuple[Any, ...]) -> Any:
+        """The results of a fused function, or a scan, whose derivatives the library wants and gets in one
+        pass; None: it is to see each step. computed(*arrays): the backward pass and the results."""
         return None
 
     def written(self, op: str, name: str, out: Any, result: Any) -> Any:

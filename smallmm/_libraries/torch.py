@@ -50,8 +50,8 @@ class Torch(DLPack):
             results = operators.recorded(call, op, gufunc, tuple(operands), tuple(operands.values()))
         return results if gufunc.nout > 1 else results[0]
 
-    def recorded_program(self, function: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        return _operators().recorded_program(function, arrays, options)
+    def recorded_program(self, computed: Call, arrays: tuple[Any, ...]) -> Any:
+        return _operators().recorded_program(computed, arrays)
 
     def written(self, op: str, name: str, out: Any, result: Any) -> Any:
         torch = sys.modules["torch"]

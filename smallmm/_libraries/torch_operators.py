@@ -121,18 +121,13 @@ def recorded_composition(
     return differentiated(backward, results, arrays) if _has_rules(backward, arrays, results) else None
 
 
-def recorded_program(function: Any, arrays: Arrays, options: dict[str, Any]) -> Any:
-    """The plan, results and info of a fused function, for autograd to differentiate in one pass; None: it is
-    to see each step."""
+def recorded_program(computed: Any, arrays: Arrays) -> Arrays | None:
+    """The results of a fused function, or a scan, for autograd to differentiate in one pass; None: it is to
+    see each step. computed(*arrays): the backward pass, and the results of arrays that record nothing."""
     if any(map(is_followed, arrays)) or torch._C._are_functorch_transforms_active():
         return None
-    plan, results, info = function.parts(*map(_detached, arrays), **options)
-    backward = _passes().backward_of_plan(function, plan, options)
-    outputs = tuple(results) if info is None else (*results, info)
-    if not _has_rules(backward, arrays, outputs):
-        return None
-    outputs = differentiated(backward, outputs, arrays)
-    return plan, list(outputs[: len(results)]), None if info is None else outputs[-1]
+    backward, results = computed(*map(_detached, arrays))
+    return differentiated(backward, results, arrays) if _has_rules(backward, arrays, results) else None
 
 
 def _has_rules(backward: Any, operands: Any, results: Any) -> bool:

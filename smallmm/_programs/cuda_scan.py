@@ -56,7 +56,7 @@ class DeviceLoops:
             elif found:
                 info = np.zeros((*batch, INFO), np.int32) if info is None else info
                 note(info, on_host(scan.name, found[0]), part.done)
-            shown(part.done + part.length)
+            shown(part.done + part.length, carry)
         return [library.finished(x) for x in carry], [library.finished(x) for x in ys], info
 
     def kernel(self, scan: Any) -> Kernel:

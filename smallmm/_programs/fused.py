@@ -175,7 +175,7 @@ class Fused(RecordedFunction, Generic[P, R]):
             return plan, *self._by_one_kernel(plan, program, list(arrays), batch, (), {})
         tracked = next((x for x in arrays if wants_gradient(x)), None)
         if tracked is not None and out is None:
-            recorded = library_of(tracked).recorded_program(self, arrays, options)
+            recorded = self._differentiated(tracked, arrays, options)
             if recorded is not None:
                 return recorded
         operands = self._operands(arrays)
@@ -212,6 +212,24 @@ class Fused(RecordedFunction, Generic[P, R]):
                 copy_to(target, results[i])
                 results[i] = target
         return plan, results, info
+
+    def _differentiated(
+        self, tracked: Any, arrays: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[Plan, list[Any], Any] | None:
+        """By a library that differentiates it in one pass; None: it is to see each step."""
+        plan: Plan
+
+        def computed(*arrays: Any) -> tuple[Any, tuple[Any, ...]]:
+            nonlocal plan
+            plan, results, info = self.parts(*arrays, **options)
+            backward = later("_derivatives.backward").backward_of_plan(self, plan, options)
+            return backward, tuple(results) if info is None else (*results, info)
+
+        outputs = library_of(tracked).recorded_program(computed, arrays)
+        if outputs is None:
+            return None
+        results = list(outputs[: len(plan.results)])
+        return plan, results, None if len(outputs) == len(results) else outputs[-1]
 
     def _met_before(self, arrays: tuple[Any, ...]) -> Any:
         """What an earlier call of such arrays on a device found: small calls are not to wait for it again."""

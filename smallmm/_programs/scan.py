@@ -1,6 +1,7 @@
 """Scans: a fused function whose results are its arguments of the next time. A loop of the program runs all
 times; where there is no program, the function is called for each."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from math import prod
@@ -48,17 +49,20 @@ class Times(NamedTuple):
             yield behind if self.reverse else i, place if behind % self.every == 0 else -1
 
     def parts(self, count: int) -> Iterator["Part"]:
-        """At most about so many parts, each of which ends at a time whose results are kept."""
+        """At most about twice so many parts. One that ends at a time whose results are not kept has no other
+        that are: what it writes in their place, the part after it overwrites."""
         most = max(1, -(-self.kept() // count))
+        longest = self.length if most > 1 else max(1, -(-self.length // count))
         done = kept = 0
         while done < self.length:
             keeps = min(most, self.kept() - kept)
-            length = self.length - done - (self.kept() - kept - keeps) * self.every
+            left = self.length - done - (self.kept() - kept - keeps) * self.every
+            length = min(left, longest)
             yield Part(
                 done, length, self.length - 1 - done if self.reverse else done,
                 self.kept() - 1 - kept if self.reverse else kept,
             )  # fmt: skip
-            done, kept = done + length, kept + keeps
+            done, kept = done + length, kept + keeps * (length == left)
 
 
 class Part(NamedTuple):
@@ -155,17 +159,21 @@ class Scan:
     def _as_dtype(self, x: Any, dtype: np.dtype) -> Any:
         if isinstance(x, np.ndarray):
             return x.astype(dtype)
-        return namespace_of(x).asarray(x, dtype=getattr(namespace_of(x), dtype.name))
+        return namespace_of(x).astype(x, getattr(namespace_of(x), dtype.name))
 
     # --- running ---
 
-    def run(self, times: Times, out: Any, progress: Any = False) -> Outcome:
+    def run(self, times: Times, out: Any, progress: Any = False, keep: Any = None) -> Outcome:
+        """keep: is called with the times that have run, and the carry, about as often as there are times
+        between two calls."""
+        if out is None and (recorded := self._differentiated(times, progress)) is not None:
+            return recorded
         plan, like = self.plan, self._like()
         ys_of = plan.results[len(self.carry) :]
         shapes = [(times.kept(), *self.batch, *y.shape) for y in ys_of]
         outs = self._outs(out, shapes, [y.dtype for y in ys_of], like)
         outcome = None
-        shown = Shown(self.name, times.length, progress)
+        shown = Shown(self.name, times.length, progress, keep)
         if times.length and not self._must_be_called():
             with offloaded(None):
                 on_gpu = like is not None and on_device(like)
@@ -177,6 +185,26 @@ class Scan:
                 copy_to(target, outcome.ys[i])
                 outcome.ys[i] = target
         return outcome
+
+    def _differentiated(self, times: Times, progress: Any) -> Outcome | None:
+        """By a library that differentiates it in one pass; None: it wants none, or sees each time."""
+        count = len(self.carry)
+        arrays = (*self.operands[:count], *self.xs, *self.operands[count + len(self.xs) :])
+        tracked = next(filter(wants_gradient, arrays), None)
+        if tracked is None or not times.length:
+            return None
+
+        outcome: Outcome
+
+        def computed(*arrays: Any) -> Any:
+            nonlocal outcome
+            backward, outcome = later("_derivatives.scans").with_backward(self, arrays, times, progress)
+            return backward, (*outcome.carry, *outcome.ys)
+
+        outputs = library_of(tracked).recorded_program(computed, arrays)
+        if outputs is None:
+            return None
+        return outcome._replace(carry=list(outputs[:count]), ys=list(outputs[count:]))
 
     def _like(self) -> Any:
         arrays = [x for x in (*self.operands, *self.xs) if not isinstance(x, np.ndarray)]
@@ -239,7 +267,7 @@ class Scan:
             if info is not None:
                 note(info, found[0], part.done)
             before = carry
-            shown(part.done + part.length)
+            shown(part.done + part.length, carry)
         if like is None:
             return Outcome(plan, carry, ys, info)
         carry, ys = ([as_library(x, like) for x in arrays] for arrays in (carry, ys))
@@ -304,7 +332,7 @@ class Scan:
             for own, y in zip(kept, results[count:], strict=True):
                 if place >= 0:
                     own[place] = y
-            shown(len(codes))
+            shown(len(codes), carry)
         if not times.length:
             carry = [
                 _broadcast(xp, x, (*self.batch, *r.shape)) for x, r in zip(carry, plan.results, strict=False)
@@ -376,14 +404,19 @@ class Scan:
 
 class Shown:
     """Progress that is shown: how many times have run. progress: True for a line of text, or what is called
-    with the times that have run, and all."""
+    with the times that have run, and all. keep: what is called with the times that have run and the carry."""
 
-    def __init__(self, name: str, length: int, progress: bool | Callable[[int, int], Any]) -> None:
+    def __init__(self, name: str, length: int, progress: bool | Callable[[int, int], Any], keep: Any) -> None:
         self.name, self.length = name, length
-        self.progress = progress
-        self.parts = _PARTS if progress else 1
+        self.progress, self.keep = progress, keep
+        self.between = math.isqrt(length)  # times, at least, from one carry that is kept to the next
+        self.last = 0
+        self.parts = max(_PARTS if progress else 1, self.between if keep else 1)
 
-    def __call__(self, done: int) -> None:
+    def __call__(self, done: int, carry: list[Any]) -> None:
+        if self.keep and self.between <= done - self.last and done < self.length:
+            self.keep(done, carry)
+            self.last = done
         if self.progress is True:
             end = "\n" if done == self.length else ""
             print(f"\r{self.name}: {done} of {self.length} times", end=end, file=sys.stderr, flush=True)
@@ -410,7 +443,7 @@ def _is_operand(x: Any) -> bool:
 
 def _is_nested_numbers(x: Any) -> bool:
     """Whether a list is an array of NumPy written out, not a list of arrays."""
-    return isinstance(x, list) and not any(hasattr(y, "dtype") for y in x)
+    return isinstance(x, list) and bool(x) and not any(hasattr(y, "dtype") for y in x)
 
 
 def _at(x: Any, t: int) -> Any:
