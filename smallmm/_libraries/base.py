@@ -81,6 +81,11 @@ class Library:
         pass; None: it is to see each step. computed(*arrays): the backward pass and the results."""
         return None
 
+    def looped(self, step: Call, carry: list[Any], xs: list[Any], length: int, every: int) -> Any:
+        """The carry after so many times of ``step(carry, x) -> (carry, ys)``, and the ys of the last one and
+        of every so many before it, by a loop that the library records; None if it has none."""
+        return None
+
     def written(self, op: str, name: str, out: Any, result: Any) -> Any:
         """`out` with what a recorded call gave; TypeError if the library cannot record that."""
         raise TypeError(f"{op}: {name} is given, but {self.name} records the call: its result is a new array")

@@ -179,7 +179,7 @@ class Scan:
                 on_gpu = like is not None and on_device(like)
                 outcome = self._on_device(times, shown) if on_gpu else self._on_host(times, outs, like, shown)
         if outcome is None:
-            outcome = self._by_calls(times, shapes, shown)
+            outcome = self._by_library(times) or self._by_calls(times, shapes, shown)
         for i, target in enumerate(outs):
             if target is not None and outcome.ys[i] is not target:
                 copy_to(target, outcome.ys[i])
@@ -315,6 +315,30 @@ class Scan:
             self.plan.loops = DeviceLoops(program.described)
         return self.plan.loops
 
+    def _by_library(self, times: Times) -> Outcome | None:
+        """By a loop of the library that traces the call; None if there is none."""
+        count, last, plan = len(self.carry), len(self.carry) + len(self.xs), self.plan
+        traced = next((x for x in (*self.operands, *self.xs) if library_of(x).is_traced(x)), None)
+        if traced is None or not times.length:
+            return None
+        xp = namespace_of(traced)
+        shapes = [(*self.batch, *x.shape) for x in plan.results]
+
+        def step(carry: Any, xs: Any) -> tuple[list[Any], list[Any]]:
+            arrays = (*carry, *xs, *self.operands[last:])
+            results = self.function._run(arrays, None, self.options)[1]
+            results = [_broadcast(xp, x, shape) for x, shape in zip(results, shapes, strict=True)]
+            return results[:count], results[count:]
+
+        carry = [_broadcast(xp, x, shape) for x, shape in zip(self.operands[:count], shapes, strict=False)]
+        xs = [xp.flip(x, axis=0) for x in self.xs] if times.reverse else self.xs
+        looped = library_of(traced).looped(step, carry, xs, times.length, times.every)
+        if looped is None:
+            return None
+        carry, ys = looped
+        ys = [xp.flip(y, axis=0) for y in ys] if times.reverse else ys
+        return Outcome(plan, carry, ys, np.zeros((*self.batch, 3), np.int32) if plan.columns else None)
+
     def _by_calls(self, times: Times, shapes: list[Any], shown: "Shown") -> Outcome:
         """Time after time. Also what a loop of a program is compared with."""
         count, plan = len(self.carry), self.plan
@@ -334,9 +358,8 @@ class Scan:
                     own[place] = y
             shown(len(codes), carry)
         if not times.length:
-            carry = [
-                _broadcast(xp, x, (*self.batch, *r.shape)) for x, r in zip(carry, plan.results, strict=False)
-            ]
+            whole = [(*self.batch, *r.shape) for r in plan.results[:count]]
+            carry = [_broadcast(xp, x, shape) for x, shape in zip(carry, whole, strict=True)]
             empty = [
                 xp.zeros(s, dtype=getattr(xp, y.dtype.name))
                 for s, y in zip(shapes, plan.results[count:], strict=True)
@@ -464,8 +487,5 @@ def _full_on_device(like: Any, shape: tuple[int, ...], number: np.ndarray) -> An
 
 
 def _broadcast(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    return (
-        xp.asarray(xp.broadcast_to(xp.asarray(x), shape))
-        if xp is not np
-        else np.broadcast_to(x, shape).copy()
-    )
+    whole = xp.broadcast_to(xp.asarray(x), shape)
+    return whole.copy() if xp is np else whole

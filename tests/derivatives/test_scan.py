@@ -1,5 +1,5 @@
 """Derivatives of scans: by scans in the other direction, against PyTorch's own checks, calls time after time,
-and a loop in PyTorch."""
+and a loop in PyTorch; JAX's by its own loop, against differences."""
 
 from __future__ import annotations
 
@@ -236,3 +236,45 @@ def test_memory(options, rng, torch):
     outputs = ys.numel() * 8
     assert before - outputs < 150 * a_state
     assert peak - outputs < 800 * a_state
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("number", x) for x in OPTIONS]
+    + [("filtered", "every reverse"), ("product_complex", "every"), ("solved", "last")],
+)
+def test_jax(name, options, rng, jax):
+    """Within jit, grad and vmap JAX has a loop; here it computes in float32."""
+    case, options = SCANS[name], OPTIONS[options]
+    sides = drawn(case, rng, 7, (2,))
+    operands = [x for side in sides for x in side]
+    function = function_of_all(name, list(map(len, sides)), options)
+    expected = function(*operands)
+    weights = [rng.standard_normal(x.shape) for x in expected]
+
+    def loss(*arrays):
+        return sum((w * x).sum().real for w, x in zip(weights, function(*arrays), strict=True))
+
+    arrays = list(map(jax.numpy.asarray, operands))
+    first, *others = arrays
+    results = jax.jit(function)(*arrays)
+    mapped = jax.vmap(lambda x: function(x, *others))(jax.numpy.stack([first, 2 * first]))
+    for x, y, z in zip(results, mapped, expected, strict=True):
+        assert x.shape == z.shape
+        np.testing.assert_allclose(x, z, rtol=2e-4, atol=2e-4)
+        np.testing.assert_allclose(y[0], z, rtol=2e-4, atol=2e-4)
+    found = jax.grad(loss, tuple(range(len(arrays))))(*arrays)
+    moved = [rng.standard_normal(x.shape) for x in operands]
+    ends = [loss(*(x + sign * 1e-6 * d for x, d in zip(operands, moved, strict=True))) for sign in (1, -1)]
+    along = sum((np.asarray(g) * d).sum().real for g, d in zip(found, moved, strict=True))
+    np.testing.assert_allclose(along, (ends[0] - ends[1]) / 2e-6, rtol=2e-3, atol=2e-3)
+
+
+def test_a_loop_of_jax_is_compiled_once(rng, jax):
+    """However many times there are."""
+    sizes = []
+    for times in (5, 500):
+        a, c = jax.numpy.ones((times, 3, 3)), jax.numpy.ones((2, 3, 3))
+        function = jax.grad(lambda c, a: smallmm.scan(SCANS["product"].function, c, a).carry.sum())
+        sizes.append(len(str(jax.make_jaxpr(function)(c, a))))
+    assert sizes[1] < 1.1 * sizes[0]
