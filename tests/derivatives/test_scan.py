@@ -10,7 +10,7 @@ import pytest
 from scans import SCANS, drawn
 
 import smallmm
-from smallmm._programs.scan import Scan
+from smallmm._programs.scan import Scan, Times
 
 OPTIONS = {
     "all": {},
@@ -108,6 +108,25 @@ def test_against_calls(name, options, rng, torch, monkeypatch):
     for x, y, z in zip(found, wanted, arrays, strict=True):
         assert (x.shape, x.dtype) == (z.shape, z.dtype)
         assert (x - y).norm() <= tolerance * (1 + y.norm())
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("every", [1, 2, 3, 7, 12, 30])
+def test_parts(every, reverse):
+    """Each time runs once, and what is kept is what a part writes last in its place."""
+    for length in range(1, 30):
+        times = Times(length, every, reverse)
+        expected = {place: t for t, place in times.in_order() if place >= 0}
+        for count in (1, 2, 5, 30):
+            parts = list(times.parts(count))
+            assert [x.done for x in parts] == [sum(x.length for x in parts[:i]) for i in range(len(parts))]
+            assert sum(x.length for x in parts) == length
+            assert len(parts) <= 2 * count + 1
+            sign, written = -1 if reverse else 1, {}
+            for part in parts:
+                ends = [i for i in range(part.length) if (part.length - 1 - i) % every == 0]
+                written |= {part.place + sign * i: part.first + sign * t for i, t in enumerate(ends)}
+            assert written == expected
 
 
 @smallmm.fuse
