@@ -9,13 +9,14 @@ import numpy as np
 
 from .. import _core
 from .._gpu.device import _same_device
-from .arrays import on_host
+from .arrays import any_failed, on_host
 from .compile import Description
 from .cuda_kernel import Kernel
 from .cuda_launch import _layout_of, _merged, _strides_in
 from .cuda_loop import INFO, Loop, loop_kernel
 from .cuda_steps import VECTOR
 from .dtypes import COMPLEX
+from .failures import note
 
 _MOST_LAYOUTS = 64
 
@@ -35,7 +36,7 @@ class DeviceLoops:
         arrays, numbers, library, loop = self._sorted(scan)
         carry = [library.empty((*batch, *x.shape), x.dtype) for x in results[:count]]
         ys = [library.empty((times.kept(), *batch, *x.shape), x.dtype) for x in results[count:]]
-        info = None
+        infos: list[tuple[int, Any]] = []  # the times that ran before a part, and its info
         for part in times.parts(shown.parts):
             found = [library.empty((*batch, INFO), np.dtype(np.int32))] if loop.has_info else []
 
@@ -49,14 +50,11 @@ class DeviceLoops:
             if prod(batch):
                 _core.device_program(plan, library.stream(), labels, numbers, *arrays, *outputs)
             arrays[:count] = carry
-            if shown.parts > 1:  # it is waited for
-                on_host(scan.name, carry[0])
-            if part.length == times.length:
-                info = found[0] if found else None
-            elif found:
-                info = np.zeros((*batch, INFO), np.int32) if info is None else info
-                note(info, on_host(scan.name, found[0]), part.done)
+            infos += [(part.done, library.finished(x)) for x in found]
+            if shown.progress and library.writable:  # it is waited for; JAX takes memory over once
+                on_host(scan.name, library.finished(carry[0]))
             shown(part.done + part.length, carry)
+        info = _of_all_parts(scan.name, batch, infos) if len(infos) > 1 else infos[0][1] if infos else None
         return [library.finished(x) for x in carry], [library.finished(x) for x in ys], info
 
     def kernel(self, scan: Any) -> Kernel:
@@ -156,7 +154,10 @@ class DeviceLoops:
         return self._loaded[device, kernel.text], kernel, struct.pack(f"{len(words)}q", *words)
 
 
-def note(info: np.ndarray, found: np.ndarray, done: int) -> None:
-    """Enter failures that were found after so many times, of matrices that had none before."""
-    new = (found[..., 1] != 0) & (info[..., 1] == 0)
-    info[new] = found[new] + [0, done, 0]
+def _of_all_parts(name: str, batch: tuple[int, ...], infos: list[tuple[int, Any]]) -> np.ndarray:
+    """On the host, as failures are rare."""
+    info = np.zeros((*batch, INFO), np.int32)
+    for done, found in infos:
+        if any_failed(name, found):
+            note(info, on_host(name, found), done)
+    return info

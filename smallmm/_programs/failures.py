@@ -149,3 +149,9 @@ def _codes(like: Any, core: int, columns: Any) -> Any:
     else:
         code = columns[..., 0] if columns.shape[-1] == 1 else later("_programs.elements").first_code(columns)
     return code[()] if isinstance(code, np.ndarray) else code
+
+
+def note(info: np.ndarray, found: np.ndarray, done: int) -> None:
+    """Enter failures of a scan that were found after so many times, of matrices that had none before."""
+    new = (found[..., 1] != 0) & (info[..., 1] == 0)
+    info[new] = found[new] + [0, done, 0]

@@ -19,9 +19,10 @@ from .._libraries.dask import is_lazy
 from .arrays import any_failed, as_library, copy_to, core_strides, on_host, refuse_out, wants_gradient
 from .compose import namespace_of
 from .cuda_launch import DeviceProgram
-from .cuda_scan import DeviceLoops, note
+from .cuda_scan import DeviceLoops
 from .cuda_steps import NotFused
 from .explanation import FusedExplanation
+from .failures import note
 from .fuse import fuse
 from .fused import Fused
 from .plan import Plan
