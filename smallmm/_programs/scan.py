@@ -1,9 +1,6 @@
 """Scans: a fused function whose results are its arguments of the next time. A loop of the program runs all
 times; where there is no program, the function is called for each."""
 
-import math
-import sys
-from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, NamedTuple
 
@@ -26,54 +23,7 @@ from .failures import note
 from .fuse import fuse
 from .fused import Fused
 from .plan import Plan
-
-_PARTS = 50  # of a scan whose progress is shown
-
-
-class Times(NamedTuple):
-    """Which times run, and of which the other results are kept: the last one and every so many before it."""
-
-    length: int
-    every: int
-    reverse: bool
-
-    def kept(self) -> int:
-        return -(-self.length // self.every)
-
-    def in_order(self) -> Iterator[tuple[int, int]]:
-        """Each time as it runs, and where its results are kept, -1 if nowhere."""
-        for i in range(self.length):
-            behind = self.length - 1 - i
-            place = self.kept() - 1 - behind // self.every
-            if self.reverse:
-                place = self.kept() - 1 - place
-            yield behind if self.reverse else i, place if behind % self.every == 0 else -1
-
-    def parts(self, count: int) -> Iterator["Part"]:
-        """At most about twice so many parts. One that ends at a time whose results are not kept has no other
-        that are: what it writes in their place, the part after it overwrites."""
-        most = max(1, -(-self.kept() // count))
-        longest = self.length if most > 1 else max(1, -(-self.length // count))
-        done = kept = 0
-        while done < self.length:
-            keeps = min(most, self.kept() - kept)
-            left = self.length - done - (self.kept() - kept - keeps) * self.every
-            length = min(left, longest)
-            yield Part(
-                done, length, self.length - 1 - done if self.reverse else done,
-                self.kept() - 1 - kept if self.reverse else kept,
-            )  # fmt: skip
-            done, kept = done + length, kept + keeps * (length == left)
-
-
-class Part(NamedTuple):
-    """Times that run together: how many ran before, their number, the first, and the place of the first that
-    is kept."""
-
-    done: int
-    length: int
-    first: int
-    place: int
+from .times import Shown, Times
 
 
 class Outcome(NamedTuple):
@@ -229,7 +179,7 @@ class Scan:
                 refuse_out(self.name, f"out[{i}]", target, shape, dtype, like)
         return outs
 
-    def _on_host(self, times: Times, outs: list[Any], like: Any, shown: "Shown") -> Outcome | None:
+    def _on_host(self, times: Times, outs: list[Any], like: Any, shown: Shown) -> Outcome | None:
         """By a loop of the program of the core; None if there is none."""
         plan, count, batch = self.plan, len(self.carry), self.batch
         given = [self._of_numpy(x, like) for x in self.operands]
@@ -297,7 +247,7 @@ class Scan:
             ys.append(own)
         return ys
 
-    def _on_device(self, times: Times, shown: "Shown") -> Outcome | None:
+    def _on_device(self, times: Times, shown: Shown) -> Outcome | None:
         """By one kernel; None if there is none."""
         program = self.plan.on_device()
         if program is None:
@@ -340,7 +290,7 @@ class Scan:
         ys = [xp.flip(y, axis=0) for y in ys] if times.reverse else ys
         return Outcome(plan, carry, ys, np.zeros((*self.batch, 3), np.int32) if plan.columns else None)
 
-    def _by_calls(self, times: Times, shapes: list[Any], shown: "Shown") -> Outcome:
+    def _by_calls(self, times: Times, shapes: list[Any], shown: Shown) -> Outcome:
         """Time after time. Also what a loop of a program is compared with."""
         count, plan = len(self.carry), self.plan
         like = self._like()
@@ -424,28 +374,6 @@ class Scan:
         error = outcome.plan.failures.error(self.name, answer, columns)
         first = int(time.ravel()[np.flatnonzero(time.ravel() >= 0)[0]])
         return LinAlgError(f"{error}; time {first} was the first", error.info, answer, error.step, time[()])
-
-
-class Shown:
-    """Progress that is shown: how many times have run. progress: True for a line of text, or what is called
-    with the times that have run, and all. keep: what is called with the times that have run and the carry."""
-
-    def __init__(self, name: str, length: int, progress: bool | Callable[[int, int], Any], keep: Any) -> None:
-        self.name, self.length = name, length
-        self.progress, self.keep = progress, keep
-        self.between = math.isqrt(length)  # times, at least, from one carry that is kept to the next
-        self.last = 0
-        self.parts = max(_PARTS if progress else 1, self.between if keep else 1)
-
-    def __call__(self, done: int, carry: list[Any]) -> None:
-        if self.keep and self.between <= done - self.last and done < self.length:
-            self.keep(done, carry)
-            self.last = done
-        if self.progress is True:
-            end = "\n" if done == self.length else ""
-            print(f"\r{self.name}: {done} of {self.length} times", end=end, file=sys.stderr, flush=True)
-        elif self.progress:
-            self.progress(done, self.length)
 
 
 def _arrays(name: str, label: str, x: Any) -> list[Any]:
