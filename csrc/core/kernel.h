@@ -23,8 +23,9 @@ typedef struct smm_prefetch {
  * have small stacks: a kernel uses up to 96 KB of it. Anything larger lies in its thread's workspace. */
 typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold);
 
-/* Operands that must be packed before a kernel can use them; or the kernel cannot run the call. */
-enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8 };
+/* Operands that must be packed before a kernel can use them; or the kernel cannot run the call, or could but a later
+ * one of the list is faster. */
+enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8, SMM_SLOWER = 16 };
 
 /* Bytes of operands beyond which most of them miss a core's own caches, and beyond which they come from memory.
  * Below the first, prefetching costs up to 10 % at n <= 8. The second is less than the last cache: of 32 MiB that a

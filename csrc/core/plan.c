@@ -377,17 +377,19 @@ static void choose_stores(smm_plan *plan, const view *out) {
         c->op == SMM_OP_MATMUL ? !c->matmul.beta.data && matrix <= SMM_BUFFER : group_for_streaming(plan, out);
 }
 
-/* Make it the plan's kernel if its operands can be packed as it needs; `asked` is the call that it would be given. */
-static bool take_kernel(smm_plan *plan, const smm_kernel *kernel, const smm_call *asked) {
+/* Make it the plan's kernel if it needs nothing that `unless` has and its operands can be packed; `asked` is the call
+ * that it would be given. */
+static bool take_kernel(smm_plan *plan, const smm_kernel *kernel, const smm_call *asked, unsigned unless) {
     if (!fits(kernel, asked)) return false;
+    const unsigned needs = kernel->needs(asked);
+    if (needs & unless) return false;
     plan->kernel = kernel;
-    plan->staged = kernel->needs(asked) | (plan->scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
-    if (plan->staged & SMM_UNFIT) return false;
+    plan->staged = (needs & ~(unsigned)SMM_SLOWER) | (plan->scaled || plan->nontemporal ? SMM_STAGE_C : 0u);
     if (plan->deep || asked->op != SMM_OP_MATMUL) return true;
     const bool fits_buffer = tile(plan, smm_size(asked->dtype));
     if (!plan->nontemporal || (plan->rows == asked->m && plan->cols == asked->n)) return fits_buffer;
     plan->nontemporal = false; /* blocks of C do not follow each other: only whole matrices go around the caches */
-    return take_kernel(plan, kernel, asked);
+    return take_kernel(plan, kernel, asked, unless);
 }
 
 /* The kernel that SMALLMM_KERNEL names, if it can run the call, or else the first of the list that can; chunk by chunk
@@ -405,9 +407,9 @@ static void choose_kernel(smm_plan *plan) {
     bool found = false;
     if (smm_is_kernel_forced() && !plan->no_terms)
         for (size_t i = 0; i < count && !found; i++)
-            found = smm_is_forced(&rows[i], c->dtype) && take_kernel(plan, &rows[i], asked);
+            found = smm_is_forced(&rows[i], c->dtype) && take_kernel(plan, &rows[i], asked, SMM_UNFIT);
     for (size_t i = plan->no_terms ? count - 1 : 0; i < count && !found; i++)
-        found = take_kernel(plan, &rows[i], asked);
+        found = take_kernel(plan, &rows[i], asked, SMM_UNFIT | SMM_SLOWER);
     if (c->op != SMM_OP_MATMUL) plan->rows = c->m, plan->cols = c->n;
     plan->cold = plan->bytes > plan->kernel->cold;
     if (plan->deep) deep_tile(plan, asked, smm_size(c->dtype));

@@ -14,6 +14,8 @@
 #include "lane/reals.h"
 #endif
 #include "qr/qr_lanes.h"
+#include "lane/single.h"
+#include "qr/qr_single.h"
 
 #if defined(REAL_DTYPE)
 #include "map/map_numbers.h"
@@ -52,10 +54,12 @@
 #include "qr/rank_lanes.h"
 #include "spectra/eigh_sweeps.h"
 #include "spectra/eigh_lanes.h"
+#include "spectra/eigh_single.h"
 #include "spectra/svd_sweeps.h"
 #include "spectra/svd_lanes.h"
 #include "spectra/bidiagonal_sweeps.h"
 #include "spectra/svd_bidiagonal.h"
+#include "spectra/svd_single.h"
 #include "spectra/eig_hessenberg.h"
 
 #if defined(REAL_DTYPE)

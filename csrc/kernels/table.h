@@ -194,18 +194,21 @@ static const smm_kernel qr_list[] = {
 /* QR, QR_R, QR_RAW */
 #define QR_LANES(n) ROW(qr_lanes_##n, n, n, n, any_needs, COLD),
 #include "../defs/tuning.def"
+    ROW(qr_single, 0, 0, 0, qr_single_needs, COLD),
     ROW(qr_lanes, 0, 0, 0, any_needs, COLD),
 };
 
 static const smm_kernel eigh_list[] = {
 #define EIGH_LANES(n) ROW(eigh_lanes_##n, 0, 0, n, any_needs, COLD),
 #include "../defs/tuning.def"
+    ROW(eigh_single, 0, 0, 0, eigh_single_needs, COLD),
     ROW(eigh_lanes, 0, 0, 0, any_needs, COLD),
 };
 
 static const smm_kernel eigvalsh_list[] = {
 #define EIGH_LANES(n) ROW(eigvalsh_lanes_##n, 0, 0, n, any_needs, COLD),
 #include "../defs/tuning.def"
+    ROW(eigvalsh_single, 0, 0, 0, eigh_single_needs, COLD),
     ROW(eigvalsh_lanes, 0, 0, 0, any_needs, COLD),
 };
 
@@ -214,6 +217,7 @@ static const smm_kernel svd_list[] = {
 #define SVD_LANES(n) ROW(svd_lanes_##n, n, 0, n, any_needs, COLD),
 #include "../defs/tuning.def"
     WITH_WORKSPACE(svd_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_workspace)),
+    ROW(svd_single, 0, 0, 0, svd_single_needs, COLD),
     WITH_WORKSPACE(svd_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_workspace)),
 };
 
@@ -221,6 +225,7 @@ static const smm_kernel svdvals_list[] = {
 #define SVD_LANES(n) ROW(svdvals_lanes_##n, n, 0, n, any_needs, COLD),
 #include "../defs/tuning.def"
     WITH_WORKSPACE(svdvals_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_workspace)),
+    ROW(svdvals_single, 0, 0, 0, svd_single_needs, COLD),
     WITH_WORKSPACE(svdvals_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_workspace)),
 };
 

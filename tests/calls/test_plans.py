@@ -52,6 +52,25 @@ def test_no_large_product_is_computed_element_by_element(of_a, of_b):
             assert "strided" not in plan.kernel, (m, k, n, order)
 
 
+@pytest.mark.parametrize("name", ["qr", "eigh", "eigvalsh", "svd", "svdvals"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_few_matrices_do_not_leave_lanes_empty(name, dtype):
+    """One after the other they are faster, and have the bits that they have among many."""
+    function, n = getattr(smallmm, name), 65
+    rng = np.random.default_rng(7)
+    many = rng.standard_normal((40, n, n)).astype(dtype)
+    if np.iscomplexobj(many):
+        many.imag = rng.standard_normal((40, n, n))
+    many = many + many.conj().mT
+    assert smallmm.explain(function, many[:1]).strategy == "single"
+    assert smallmm.explain(function, many).strategy != "single"
+    expected = function(many)
+    for q in range(3):
+        found = function(many[q])
+        for x, y in zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]:
+            np.testing.assert_array_equal(x, y[q])
+
+
 @pytest.mark.parametrize("isa", _core.isas_available())
 @pytest.mark.parametrize(
     ("kernel", "function", "n"),
@@ -63,6 +82,11 @@ def test_no_large_product_is_computed_element_by_element(of_a, of_b):
         ("cholesky_lanes", smallmm.cholesky, 2),
         ("eigh_lanes", smallmm.eigh, 2),
         ("ldl_lanes", smallmm.ldl_factor, 3),
+        ("qr_single", smallmm.qr, 9),
+        ("eigh_single", smallmm.eigh, 9),
+        ("eigvalsh_single", smallmm.eigvalsh, 17),
+        ("svd_single", smallmm.svd, 9),
+        ("svdvals_single", smallmm.svdvals, 17),
         ("matmul_strided", smallmm.matmul, 5),
         ("matmul_rows", smallmm.matmul, 8),
     ],

@@ -615,6 +615,34 @@ static void test_rectangular(void) {
     }
 }
 
+/* Kernels that take one matrix at a time, of any number of matrices. */
+static void test_single(void) {
+    static const char *const kernels[SMM_OPS] = {
+        [SMM_OP_QR] = "qr_single",        [SMM_OP_QR_R] = "qr_single",           [SMM_OP_QR_RAW] = "qr_single",
+        [SMM_OP_EIGH] = "eigh_single",    [SMM_OP_EIGVALSH] = "eigvalsh_single", [SMM_OP_SVD] = "svd_single",
+        [SMM_OP_SVD_FULL] = "svd_single", [SMM_OP_SVDVALS] = "svdvals_single"};
+    static const intptr_t shapes[][2] = {{1, 1},   {2, 2},   {3, 3},   {7, 7},   {8, 8},   {9, 9},     {17, 17},
+                                         {31, 31}, {33, 33}, {47, 47}, {65, 65}, {20, 50}, {50, 20},   {33, 7},
+                                         {7, 33},  {128, 3}, {5, 127}, {61, 60}, {96, 97}, {127, 127}, {128, 128}};
+    enum { SHAPES = sizeof shapes / sizeof *shapes };
+    for (int i = 0; i < OPERATIONS; i++) {
+        if (!kernels[operations[i].op]) continue;
+        smm_select_kernel(kernels[operations[i].op]);
+        for (int shape = 0; shape < SHAPES; shape++) {
+            const intptr_t m = shapes[shape][0], n = shapes[shape][1];
+            if (m != n && !is_rectangular(&operations[i])) continue;
+            if (quick && m + n > 66 && (shape + i) % 4) continue;
+            for (int draw = 0; draw < (quick ? 4 : 12); draw++)
+                check_random(&operations[i], dtype_of(&operations[i], draw), 1 + random_below(m + n > 66 ? 2 : 9), m, n,
+                             1,
+                             draw % 3   ? GOOD
+                             : draw % 2 ? HARD
+                                        : MIXED);
+        }
+        smm_select_kernel(NULL);
+    }
+}
+
 /* Nothing to factor, nothing to solve for, no matrix; and matrices that are too large. */
 static void test_sizes(void) {
     const intptr_t many = quick ? 3 : 40;
@@ -895,6 +923,7 @@ int main(int argc, char **argv) {
         {"orders above 32", test_large},
         {"layouts", test_layouts},
         {"rectangular", test_rectangular},
+        {"one matrix at a time", test_single},
         {"sizes", test_sizes},
         {"parts", test_parts},
         {"refused", test_refused},

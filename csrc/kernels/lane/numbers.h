@@ -66,6 +66,11 @@ INLINE void num_subtract_exactly(num *sum, num *rest, num a, num x) {
 }
 
 /* As in reals.h. */
+INLINE num num_spread(const T *p) { return (num){lane_set(p[0]), lane_set(p[LANES])}; }
+INLINE void num_put(T *p, num x) { p[0] = x.re[0], p[LANES] = x.im[0]; }
+INLINE vec num_rank(num x) { return lane_fma(x.im, x.im, lane_mul(x.re, x.re)); }
+INLINE vec num_size_of_rank(vec rank) { return lane_sqrt(rank); }
+INLINE num num_turn(num x, vec size) { return (num){lane_div(x.re, size), lane_div(lane_negate(x.im), size)}; }
 INLINE pair num_to_pair(num x) { return x; }
 INLINE pair num_fma_pair(num x, pair y, pair z) { return pair_fma(x, y, z); }
 INLINE pair num_fnma_pair(num x, pair y, pair z) { return pair_fnma(x, y, z); }

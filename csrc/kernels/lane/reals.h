@@ -31,6 +31,18 @@ INLINE vec num_taint(num x, vec nothing) { return lane_fma(x, lane_set(0), nothi
 INLINE vec num_minus_half(num x, num y) { return lane_mul(lane_mul(lane_set((T)-0.5), x), y); }
 INLINE void num_subtract_exactly(num *sum, num *rest, num a, num x) { lane_subtract_exactly(sum, rest, a, x); }
 
+/* A number of a row in which the lanes are columns (single.h), in all lanes; and of lane 0 to there. */
+INLINE num num_spread(const T *p) { return lane_set(*p); }
+INLINE void num_put(T *p, num x) { *p = x[0]; }
+
+/* What magnitudes are compared by, the magnitude itself, and what turns x, of that magnitude, to a positive number. */
+INLINE vec num_rank(num x) { return lane_abs(x); }
+INLINE vec num_size_of_rank(vec rank) { return rank; }
+INLINE num num_turn(num x, vec size) {
+    (void)size;
+    return num_phase(x);
+}
+
 /* As a complex number; z + x y and z - x y of complex y and z. */
 INLINE pair num_to_pair(num x) { return (pair){x, lane_set(0)}; }
 INLINE pair num_fma_pair(num x, pair y, pair z) { return (pair){lane_fma(x, y.re, z.re), lane_fma(x, y.im, z.im)}; }

@@ -86,22 +86,21 @@ INLINE void bidiagonal_begin(bidiagonal *x, const bidiagonal_search *y) {
 }
 
 /* Find all lanes' blocks, of rows up to `end`, and shifts. False if there are none. */
-INLINE bool bidiagonal_find_blocks(bidiagonal *x, eigh_turns *turns, intptr_t end) {
+INLINE bool bidiagonal_find_blocks(bidiagonal *x, eigh_turns *turns, intptr_t end, const int groups) {
     const vec one = lane_set(1);
     const mask none = lane_greater(lane_set(0), lane_set(0));
     mask any = none;
     bidiagonal_search y[BIDIAGONAL_GROUPS];
-    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++)
-        y[g] = (bidiagonal_search){none, none, none, none, one, one, one, one, one};
+    UNROLLED(int g = 0; g < groups; g++) y[g] = (bidiagonal_search){none, none, none, none, one, one, one, one, one};
     turns->from = end + 1;
     turns->to = end;
     ROLLED(intptr_t i = end - 1; i >= 0; i--) {
         mask open = none;
-        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) open |= bidiagonal_search_row(&x[g], &y[g], i);
+        UNROLLED(int g = 0; g < groups; g++) open |= bidiagonal_search_row(&x[g], &y[g], i);
         turns->to = turns->from > end ? i + 1 : turns->to;
         turns->from = lane_any(open) ? i : turns->from;
     }
-    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
+    UNROLLED(int g = 0; g < groups; g++) {
         any |= y[g].started;
         bidiagonal_begin(&x[g], &y[g]);
     }
@@ -162,42 +161,42 @@ INLINE void bidiagonal_end_sweep(bidiagonal *x, const bidiagonal_carry *y, intpt
 
 /* A sweep. While each of its rotations waits for the one before, rows of V are done to which those of the last sweep
  * are still due. */
-INLINE void bidiagonal_sweep(bidiagonal *x, eigh_turns *turns, eigh_rows *rows, intptr_t step, const bool vectors) {
+INLINE void bidiagonal_sweep(bidiagonal *x, eigh_turns *turns, eigh_rows *rows, intptr_t step, const int groups,
+                             const bool vectors) {
     bidiagonal_carry y[BIDIAGONAL_GROUPS];
-    const intptr_t from = turns->from, to = turns->to;
-    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
+    const intptr_t from = turns->from, to = turns->to, share = eigh_share(rows, to - from);
+    UNROLLED(int g = 0; g < groups; g++) {
         y[g] = bidiagonal_begin_sweep(&x[g], from);
         if (vectors) turns[g].from = from, turns[g].to = to;
     }
     ROLLED(intptr_t i = from; i < to; i++) {
-        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) bidiagonal_rotate(&x[g], &y[g], i, &turns[g], vectors);
-        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS && vectors; g++) eigh_rotate_some(&rows[g], step);
+        UNROLLED(int g = 0; g < groups; g++) bidiagonal_rotate(&x[g], &y[g], i, &turns[g], vectors);
+        UNROLLED(int g = 0; g < groups && vectors; g++) eigh_rotate_some(&rows[g], step, share);
     }
-    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
+    UNROLLED(int g = 0; g < groups; g++) {
         bidiagonal_end_sweep(&x[g], &y[g], to);
-        while (vectors && rows[g].count) eigh_rotate_some(&rows[g], step);
+        while (vectors && rows[g].count) eigh_rotate_some(&rows[g], step, EIGH_ALL);
     }
 }
 
 /* The magnitudes of d become the singular values, the `height` rows of V, where wanted, are rotated; info: how many e_i
  * are not yet negligible when a matrix is given up. */
 INLINE void bidiagonal_iterate(bidiagonal *x, eigh_turns turns[2][BIDIAGONAL_GROUPS], vec *const *v, intptr_t n,
-                               intptr_t height, const bool vectors) {
-    eigh_rows rows[BIDIAGONAL_GROUPS] = {{NULL, 0, NULL}};
+                               intptr_t height, const int groups, const bool vectors) {
+    eigh_rows rows[BIDIAGONAL_GROUPS] = {0};
     intptr_t sweep = 0, end = n - 1;
-    UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
+    UNROLLED(int g = 0; g < groups; g++) {
         bidiagonal_measure(&x[g], n);
         x[g].info = lane_set(0);
     }
-    for (; sweep < BIDIAGONAL_SWEEPS * n && bidiagonal_find_blocks(x, turns[sweep % 2], end); sweep++) {
+    for (; sweep < BIDIAGONAL_SWEEPS * n && bidiagonal_find_blocks(x, turns[sweep % 2], end, groups); sweep++) {
         end = turns[sweep % 2]->to; /* rows below are done in all lanes */
-        bidiagonal_sweep(x, turns[sweep % 2], rows, row_step(n), vectors);
-        UNROLLED(int g = 0; g < BIDIAGONAL_GROUPS && vectors; g++)
-            rows[g] = (eigh_rows){v[g], height, &turns[sweep % 2][g]};
+        bidiagonal_sweep(x, turns[sweep % 2], rows, row_step(n), groups, vectors);
+        UNROLLED(int g = 0; g < groups && vectors; g++) rows[g] = eigh_rows_of(v[g], height, &turns[sweep % 2][g]);
     }
-    for (int g = 0; g < BIDIAGONAL_GROUPS; g++)
-        while (rows[g].count) eigh_rotate_some(&rows[g], row_step(n));
-    for (int g = 0; g < BIDIAGONAL_GROUPS; g++)
+    for (int g = 0; g < groups; g++)
+        while (rows[g].count) eigh_rotate_some(&rows[g], row_step(n), EIGH_ALL);
+    for (int g = 0; g < groups; g++)
         ROLLED(intptr_t i = 0; i < n - 1; i++)
             x[g].info = lane_add(x[g].info, lane_select(lane_equal(x[g].e[i], lane_set(0)), lane_set(0), lane_set(1)));
 }

@@ -257,12 +257,15 @@ INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MOST_ORDER]
 #endif
 
 /* Many: ascending eigenvalues, and columns of V with them. */
-INLINE void eigh_arrange(eigh_stack *x, intptr_t n, const bool vectors) {
-    int32_t place[SMM_MOST_ORDER][LANES];
+INLINE void eigh_arrange_values(eigh_stack *x, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES]) {
     vec ones[SMM_MOST_ORDER];
     eigh_places(place, x->d, n);
     for (intptr_t j = 0; j < n; j++) ones[j] = lane_set(1);
     eigh_arrange_row(x->d, n, place, ones);
+}
+INLINE void eigh_arrange(eigh_stack *x, intptr_t n, const bool vectors) {
+    int32_t place[SMM_MOST_ORDER][LANES];
+    eigh_arrange_values(x, n, place);
     if (vectors) eigh_place_columns(x->a, n, place);
 }
 
@@ -281,25 +284,32 @@ INLINE void eigh_begin(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t
     eigh_part((num *)x->a, n);
 }
 
-INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, const bool vectors,
-                     const bool unrolled) {
+/* w, scaled back, and info; whether a lane has no result. */
+INLINE vec eigh_store_values(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count,
+                             const bool vectors, const bool unrolled) {
     const vec zero = lane_set(0), times = lane_select(lane_equal(x->info, zero), x->back, lane_set(NAN));
-    if (unrolled)
-        eigh_arrange_few(x, n, vectors);
-    else
-        eigh_arrange(x, n, vectors);
     if (unrolled)
         UNROLLED(intptr_t j = 0; j < n; j++) x->d[j] = eigh_value(x->d[j], times);
     else
         ROLLED(intptr_t j = 0; j < n; j++) x->d[j] = eigh_value(x->d[j], times);
     lanes_store(vectors ? &call->eigh.w : &call->eigvalsh.w, q, x->d, n, 1, count);
     lanes_store_int(vectors ? &call->eigh.info : &call->eigvalsh.info, q, x->info, count);
+    return lane_select(lane_equal(times, times), zero, lane_set(1));
+}
+
+INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, const bool vectors,
+                     const bool unrolled) {
+    if (unrolled)
+        eigh_arrange_few(x, n, vectors);
+    else
+        eigh_arrange(x, n, vectors);
+    const vec bad = eigh_store_values(call, q, x, n, count, vectors, unrolled);
     if (!vectors) return;
     const numbers_matrix v = {(num *)x->a, n, n, eigh_step(n, unrolled)};
     eigh_join(v.at, n);
     gather_rows(numbers_parts(v), PARTS * n);
     KERNEL(numbers_store)(&call->eigh.v, q, v.at, n, n, count);
-    KERNEL(numbers_fill_nan)(&call->eigh.v, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
+    KERNEL(numbers_fill_nan)(&call->eigh.v, q, bad, n, n, count);
 }
 
 /* A constant order of at most EIGH_FEW. Where matrices are left for one group, the other does the same. */

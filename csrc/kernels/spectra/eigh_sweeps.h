@@ -21,8 +21,9 @@
 enum {
     EIGH_SWEEPS = 30, /* per row; then a matrix is given up */
     EIGH_GROUPS = 2,
-    EIGH_FEW = 4, /* orders up to it may be unrolled */
-    EIGH_ROWS = 2 /* of V, rotated together */
+    EIGH_FEW = 4,  /* orders up to it may be unrolled */
+    EIGH_ROWS = 2, /* of V, rotated together */
+    EIGH_ALL = SMM_MOST_ORDER
 };
 
 /* LANES matrices under way. */
@@ -82,24 +83,24 @@ INLINE void eigh_note_values(eigh_stack *x, const eigh_search *f) {
     x->two = f->two;
 }
 
-/* Find all lanes' blocks and shifts. False if there are none. */
-INLINE bool eigh_find_blocks(eigh_stack *x, eigh_turns *turns, intptr_t n, const int groups, const bool unrolled) {
+/* Find all lanes' blocks, of rows up to `end`, and shifts. False if there are none. */
+INLINE bool eigh_find_blocks(eigh_stack *x, eigh_turns *turns, intptr_t end, const int groups, const bool unrolled) {
     const mask none = lane_greater(lane_set(0), lane_set(0));
     mask any = none;
     eigh_search f[EIGH_GROUPS];
     UNROLLED(int g = 0; g < groups; g++)
         f[g] = (eigh_search){none, none, none, lane_set(0), lane_set(0), lane_set(0), lane_set(1)};
     turns->from = 0;
-    turns->to = n - 1;
+    turns->to = end;
     if (unrolled) {
-        UNROLLED(intptr_t i = n - 2; i >= 0; i--)
+        UNROLLED(intptr_t i = end - 1; i >= 0; i--)
             UNROLLED(int g = 0; g < groups; g++) eigh_search_row(&x[g], &f[g], i);
     } else {
-        turns->from = n;
-        ROLLED(intptr_t i = n - 2; i >= 0; i--) {
+        turns->from = end + 1;
+        ROLLED(intptr_t i = end - 1; i >= 0; i--) {
             mask open = none;
             UNROLLED(int g = 0; g < groups; g++) open |= eigh_search_row(&x[g], &f[g], i);
-            turns->to = turns->from == n ? i + 1 : turns->to;
+            turns->to = turns->from > end ? i + 1 : turns->to;
             turns->from = lane_any(open) ? i : turns->from;
         }
     }
@@ -156,10 +157,11 @@ INLINE void eigh_rotate_row(vec *here, vec *next, vec c, vec s) {
     *here = lane_fma(s, y, lane_mul(c, x));
     *next = lane_fnma(s, x, lane_mul(c, y));
 }
-INLINE void eigh_rotate_rows(vec *v, intptr_t step, const eigh_turns *turns, const int rows) {
+INLINE void eigh_rotate_rows(vec *v, intptr_t step, const eigh_turns *turns, intptr_t from, intptr_t to,
+                             const int rows) {
     vec carried[EIGH_ROWS];
-    UNROLLED(int r = 0; r < rows; r++) carried[r] = v[r * step + turns->from];
-    ROLLED(intptr_t i = turns->from; i < turns->to; i++) {
+    UNROLLED(int r = 0; r < rows; r++) carried[r] = v[r * step + from];
+    ROLLED(intptr_t i = from; i < to; i++) {
         const vec c = turns->c[i], s = turns->s[i];
         UNROLLED(int r = 0; r < rows; r++) {
             vec next = v[r * step + i + 1];
@@ -168,7 +170,7 @@ INLINE void eigh_rotate_rows(vec *v, intptr_t step, const eigh_turns *turns, con
             carried[r] = next;
         }
     }
-    UNROLLED(int r = 0; r < rows; r++) v[r * step + turns->to] = carried[r];
+    UNROLLED(int r = 0; r < rows; r++) v[r * step + to] = carried[r];
 }
 
 /* A sweep over all rows, a constant number of them. */
@@ -186,20 +188,36 @@ INLINE void eigh_sweep_few(eigh_stack *x, eigh_turns *turns, intptr_t n, const i
     }
 }
 
-/* Rows of V that a sweep has yet to rotate. */
+/* Rows of V that a sweep has yet to rotate, of the first few from rotation `at` on. */
 typedef struct eigh_rows {
     vec *v;
-    intptr_t count;
+    intptr_t count, at;
     const eigh_turns *turns;
 } eigh_rows;
-INLINE void eigh_rotate_some(eigh_rows *rows, intptr_t step) {
+INLINE eigh_rows eigh_rows_of(vec *v, intptr_t count, const eigh_turns *turns) {
+    return (eigh_rows){v, count, turns->from, turns};
+}
+/* At most so many rotations of a few rows. */
+INLINE void eigh_rotate_some(eigh_rows *rows, intptr_t step, intptr_t most) {
+    if (!rows->count) return;
+    const intptr_t from = rows->at, to = least(rows->turns->to, most < EIGH_ALL ? from + most : EIGH_ALL);
     if (rows->count >= EIGH_ROWS)
-        eigh_rotate_rows(rows->v, step, rows->turns, EIGH_ROWS);
-    else if (rows->count)
-        eigh_rotate_rows(rows->v, step, rows->turns, 1);
+        eigh_rotate_rows(rows->v, step, rows->turns, from, to, EIGH_ROWS);
+    else
+        eigh_rotate_rows(rows->v, step, rows->turns, from, to, 1);
+    rows->at = to;
+    if (to < rows->turns->to) return;
     const intptr_t done = least(rows->count, EIGH_ROWS);
     rows->v += done * step;
     rows->count -= done;
+    rows->at = rows->turns->from;
+}
+/* How many at a time, so that a sweep of so many rotations has all of them in between: all of a few rows where there
+ * are many. */
+INLINE intptr_t eigh_share(const eigh_rows *rows, intptr_t rotations) {
+    const intptr_t times = (rows->count + EIGH_ROWS - 1) / EIGH_ROWS;
+    if (!times || times >= rotations) return EIGH_ALL;
+    return times * (rows->turns->to - rows->turns->from) / rotations + 1;
 }
 
 /* A sweep. While each of its rotations waits for the one before, rows of V are done to which those of the last sweep
@@ -207,13 +225,14 @@ INLINE void eigh_rotate_some(eigh_rows *rows, intptr_t step) {
 INLINE void eigh_sweep(eigh_stack *x, eigh_turns *turns, const int groups, eigh_rows *rows, intptr_t step,
                        const bool vectors) {
     eigh_chase y[EIGH_GROUPS];
+    const intptr_t share = eigh_share(rows, turns->to - turns->from);
     UNROLLED(int g = 0; g < groups; g++) y[g] = eigh_begin_sweep(&x[g], turns->from);
     ROLLED(intptr_t i = turns->from; i < turns->to; i++) {
         UNROLLED(int g = 0; g < groups; g++) eigh_rotate(&x[g], &y[g], i, turns, vectors);
-        if (vectors) eigh_rotate_some(rows, step);
+        if (vectors) eigh_rotate_some(rows, step, share);
     }
     UNROLLED(int g = 0; g < groups; g++) eigh_end_sweep(&x[g], &y[g], turns->to);
-    while (vectors && rows->count) eigh_rotate_some(rows, step);
+    while (vectors && rows->count) eigh_rotate_some(rows, step, EIGH_ALL);
 }
 
 /* d becomes w, the `height` rows of V are rotated; info: how many e_i are not yet negligible when a matrix is given up.
@@ -221,19 +240,20 @@ INLINE void eigh_sweep(eigh_stack *x, eigh_turns *turns, const int groups, eigh_
 INLINE void eigh_iterate(eigh_stack *x, eigh_turns *turns, intptr_t n, intptr_t height, const int groups,
                          const bool vectors, const bool unrolled) {
     const intptr_t step = eigh_step(n, unrolled), most = EIGH_SWEEPS * n;
-    eigh_rows rows = {NULL, 0, NULL};
-    intptr_t sweep = 0;
+    eigh_rows rows = {0};
+    intptr_t sweep = 0, end = n - 1;
     UNROLLED(int g = 0; g < groups; g++) x[g].info = lane_set(0);
     if (n == 1) return;
-    for (; sweep < most && eigh_find_blocks(x, &turns[sweep % 2], n, groups, unrolled); sweep++) {
+    for (; sweep < most && eigh_find_blocks(x, &turns[sweep % 2], unrolled ? n - 1 : end, groups, unrolled); sweep++) {
         if (unrolled) {
             eigh_sweep_few(x, turns, n, groups, vectors);
         } else {
+            end = turns[sweep % 2].to; /* rows below are done in all lanes */
             eigh_sweep(x, &turns[sweep % 2], groups, &rows, step, vectors);
-            rows = (eigh_rows){x->a, height, &turns[sweep % 2]};
+            rows = eigh_rows_of(x->a, height, &turns[sweep % 2]);
         }
     }
-    while (vectors && !unrolled && rows.count) eigh_rotate_some(&rows, step);
+    while (vectors && !unrolled && rows.count) eigh_rotate_some(&rows, step, EIGH_ALL);
     if (__builtin_expect(sweep < most, 1)) return;
     for (int g = 0; g < groups; g++)
         for (intptr_t i = 0; i < n - 1; i++)

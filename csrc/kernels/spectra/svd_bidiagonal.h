@@ -89,12 +89,16 @@ INLINE void svd_bidiagonal_begin(const svd_operands *o, intptr_t q, svd_stack *x
 
 /* Singular values descend, and columns of V with them; the largest element of each column, the first of equals, is
  * positive. Not inlined: GCC 12 fails with an internal error where it knows info of some matrices. */
-SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr_t n, bool vectors) {
-    int32_t place[SMM_MOST_ORDER][LANES];
+INLINE void bidiagonal_arrange_values(svd_stack *x, const bidiagonal *b, intptr_t n,
+                                      int32_t place[SMM_MOST_ORDER][LANES]) {
     vec s[SMM_MOST_ORDER];
     for (intptr_t j = 0; j < n; j++) s[j] = lane_abs(b->d[j]);
     svd_places(place, s, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
+}
+SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr_t n, bool vectors) {
+    int32_t place[SMM_MOST_ORDER][LANES];
+    bidiagonal_arrange_values(x, b, n, place);
     if (vectors) {
         eigh_place_columns((vec *)x->v, n, place);
         eigh_join(x->v, n);
@@ -128,7 +132,7 @@ INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t
             v[g] = (vec *)x[g].v;
             svd_bidiagonal_begin(&o, at, &x[g], &b[g], least(LANES, last - at), cold, vectors);
         }
-        bidiagonal_iterate(b, workspace->turns, v, o.n, PARTS * o.n, vectors);
+        bidiagonal_iterate(b, workspace->turns, v, o.n, PARTS * o.n, BIDIAGONAL_GROUPS, vectors);
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
             KERNEL(bidiagonal_arrange)(&x[g], &b[g], o.n, vectors);

@@ -1,0 +1,232 @@
+/* single.h: one matrix at a time, for stacks of too few to fill the lanes: its columns are the lanes.
+ *
+ * Rows are vectors of numbers, `step` of them apart, zeros behind the last column. Sums keep their order, for none of
+ * them runs along a row: a product with a vector from the left adds row after row, and one from the right is taken of
+ * the transpose, which is kept beside the matrix. A number that belongs to a whole row is spread: it is in all lanes.
+ * What is not vectorized, such as finding a reflector, is done by the texts for LANES matrices, of spread numbers. */
+
+enum {
+    SINGLE_STRIP = VECTOR_REGISTERS / 8 >= PARTS ? VECTOR_REGISTERS / 8 / PARTS : 1, /* vectors of a row at a time */
+    SINGLE_HEIGHT = 4,                                                               /* rows of a product at a time */
+    SINGLE_STEP = (SMM_MOST_ORDER + LANES - 1) / LANES | 1,
+    SINGLE_NUMBERS = SMM_MOST_ORDER * SINGLE_STEP
+};
+
+/* So many vectors hold a row; rows begin an odd number of them apart, so that columns do not crowd L1. */
+INLINE intptr_t single_blocks(intptr_t n) { return (n + LANES - 1) / LANES; }
+INLINE numbers_matrix single_matrix(num *at, intptr_t m, intptr_t n) {
+    return (numbers_matrix){at, m, n, single_blocks(n) | 1};
+}
+
+/* Number j of a row. */
+INLINE T *single_place(const num *row, intptr_t j) { return (T *)row + j / LANES * (PARTS * LANES) + j % LANES; }
+INLINE num single_get(const num *row, intptr_t j) { return num_spread(single_place(row, j)); }
+INLINE void single_put(num *row, intptr_t j, num x) { num_put(single_place(row, j), x); }
+
+/* Numbers first .. last-1 of a row, spread; and back, with zeros before them in the vector of the first. */
+INLINE void single_spread(num *to, const num *row, intptr_t first, intptr_t last) {
+    ROLLED(intptr_t j = first; j < last; j++) to[j] = single_get(row, j);
+}
+INLINE void single_collect(num *row, const num *from, intptr_t first, intptr_t last) {
+    ROLLED(intptr_t j = first & -LANES; j < first; j++) single_put(row, j, num_set(0));
+    ROLLED(intptr_t j = first; j < last; j++) single_put(row, j, from[j]);
+}
+
+INLINE void single_zero(num *x, intptr_t count) {
+    ROLLED(intptr_t i = 0; i < count; i++) x[i] = num_set(0);
+}
+
+/* The columns from `first` on, of a vector that begins with column `begin`. */
+INLINE mask single_from(intptr_t begin, intptr_t first) {
+    const intptr_t before = first - begin;
+    return lane_mask(before <= 0 ? ~0u : before >= LANES ? 0 : ~0u << before);
+}
+
+/* Whether so few matrices are faster one at a time than in the lanes, which take as long for one as for all. The time
+ * of the lanes, in matrices of a single kernel, grows with the order and the lanes: from `first` on it is that of one,
+ * and of one more with `each`. These are fitted to orders 8 to 128 (AMD EPYC family 26 model 2, AVX-512, November
+ * 2026). */
+INLINE unsigned single_needs(intptr_t batch, intptr_t order, intptr_t first, intptr_t each) {
+    const intptr_t beyond = order * LANES - first;
+    return beyond >= 0 && batch - 1 <= beyond / each ? 0 : SMM_SLOWER;
+}
+INLINE bool single_fits(const smm_call *call) { return call->m <= SMM_MOST_ORDER && call->n <= SMM_MOST_ORDER; }
+
+/* --- Operands ----------------------------------------------------------------------------------------------------- */
+
+/* From an operand, or to it. */
+SHARED void KERNEL(single_move)(numbers_matrix a, const smm_operand *x, intptr_t q, bool stores) {
+    const strides s = strides_of(x);
+    T *const p = (T *)x->data + q * s.batch;
+    const bool by_columns = s.row == PARTS && s.col != PARTS;
+    const intptr_t outer = by_columns ? a.n : a.m, inner = by_columns ? a.m : a.n;
+    for (intptr_t o = 0; o < outer; o++)
+        for (intptr_t e = 0; e < inner; e++) {
+            const intptr_t i = by_columns ? e : o, j = by_columns ? o : e;
+            T *const here = single_place(a.at + i * a.step, j), *const there = p + i * s.row + j * s.col;
+            UNROLLED(int part = 0; part < PARTS; part++)
+                if (stores)
+                    there[part] = here[part * LANES];
+                else
+                    here[part * LANES] = there[part];
+        }
+}
+INLINE void single_load(numbers_matrix a, const smm_operand *from, intptr_t q) {
+    single_zero(a.at, a.m * a.step);
+    KERNEL(single_move)(a, from, q, false);
+}
+INLINE void single_store(const smm_operand *to, intptr_t q, numbers_matrix a) { KERNEL(single_move)(a, to, q, true); }
+
+/* The largest element of x in all lanes, and their sum. */
+INLINE vec single_most(vec x) {
+    T most = x[0];
+    UNROLLED(int l = 1; l < LANES; l++) most = x[l] > most ? x[l] : most;
+    return lane_set(most);
+}
+INLINE vec single_sum(vec x) {
+    T sum = x[0];
+    UNROLLED(int l = 1; l < LANES; l++) sum += x[l];
+    return lane_set(sum);
+}
+
+/* As numbers_load_scaled: times a power of two; the result undoes that, or is NaN. */
+INLINE vec single_scale(numbers_matrix a) {
+    vec most = lane_set(0), nothing = lane_set(0);
+    for (intptr_t e = 0; e < a.m * a.step; e++) {
+        most = num_largest(a.at[e], most);
+        nothing = num_taint(a.at[e], nothing);
+    }
+    const mask finite = lane_equal(single_sum(nothing), lane_set(0));
+    const vec scale = lane_scale_to_one(single_most(most));
+    if (__builtin_expect(lane_any(~(finite & lane_equal(scale, lane_set(1)))), 0))
+        for (intptr_t e = 0; e < a.m * a.step; e++) a.at[e] = num_select(finite, num_scale(a.at[e], scale), num_set(0));
+    return lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
+}
+
+INLINE void single_transpose(numbers_matrix to, numbers_matrix from) {
+    single_zero(to.at, to.m * to.step);
+    for (intptr_t i = 0; i < from.m; i++)
+        for (intptr_t j = 0; j < from.n; j++) {
+            T *const x = single_place(to.at + j * to.step, i), *const y = single_place(from.at + i * from.step, j);
+            UNROLLED(int part = 0; part < PARTS; part++) x[part * LANES] = y[part * LANES];
+        }
+}
+
+/* --- Sums of rows, and outer products taken off them -------------------------------------------------------------- */
+
+/* An outer product: numbers of rows, spread, and of columns, in vectors. by_row: the number of the row is the first
+ * factor, which matters to complex numbers. */
+typedef struct single_outer {
+    const num *row, *col;
+    bool by_row;
+} single_outer;
+INLINE num single_less(const single_outer o, num row, num col, num x) {
+    return o.by_row ? num_fnma(row, col, x) : num_fnma(col, row, x);
+}
+
+/* What a sum of rows does: begins with a row, or with its product; or adds that, the weight being the first factor or
+ * the second. */
+typedef enum single_sums { SINGLE_NONE, SINGLE_BEGIN, SINGLE_MULTIPLY, SINGLE_ADD, SINGLE_ADD_AFTER } single_sums;
+
+/* Of a strip of rows first .. last-1: x becomes x less outer products, one after the other, and `sum` grows by the rows
+ * times their weights. */
+INLINE void single_rows(numbers_matrix x, intptr_t b, intptr_t first, intptr_t last, const single_outer *o,
+                        const int outers, const num *weight, const single_sums sums, num *sum, const int width) {
+    num s[SINGLE_STRIP], col[2][SINGLE_STRIP];
+    UNROLLED(int j = 0; j < width; j++) {
+        if (sums != SINGLE_NONE) s[j] = sum[b + j];
+        UNROLLED(int t = 0; t < outers; t++) col[t][j] = o[t].col[b + j];
+    }
+    ROLLED(intptr_t i = first; i < last; i++) {
+        num *const row = x.at + i * x.step + b;
+        UNROLLED(int j = 0; j < width; j++) {
+            num y = row[j];
+            UNROLLED(int t = 0; t < outers; t++) y = single_less(o[t], o[t].row[i], col[t][j], y);
+            if (outers) row[j] = y;
+            if (sums == SINGLE_BEGIN) s[j] = y;
+            if (sums == SINGLE_MULTIPLY) s[j] = num_mul(weight[i], y);
+            if (sums == SINGLE_ADD) s[j] = num_fma(weight[i], y, s[j]);
+            if (sums == SINGLE_ADD_AFTER) s[j] = num_fma(y, weight[i], s[j]);
+        }
+    }
+    if (sums != SINGLE_NONE)
+        UNROLLED(int j = 0; j < width; j++) sum[b + j] = s[j];
+}
+
+/* Of columns from `from` on. The sum begins with row `first` as `begin` says; rows from `changed` on become less. */
+INLINE void single_strip(numbers_matrix x, intptr_t b, intptr_t first, intptr_t changed, const single_outer *o,
+                         const int outers, const num *weight, const single_sums begin, num *sum, const int width) {
+    const intptr_t second = least(first + 1, x.m);
+    if (begin == SINGLE_NONE) {
+        single_rows(x, b, first, x.m, o, outers, weight, SINGLE_NONE, sum, width);
+    } else if (changed > first) {
+        single_rows(x, b, first, second, o, 0, weight, begin, sum, width);
+        single_rows(x, b, second, least(changed, x.m), o, 0, weight, SINGLE_ADD, sum, width);
+        single_rows(x, b, changed, x.m, o, outers, weight, SINGLE_ADD, sum, width);
+    } else {
+        single_rows(x, b, first, second, o, outers, weight, begin, sum, width);
+        single_rows(x, b, second, x.m, o, outers, weight, SINGLE_ADD, sum, width);
+    }
+}
+INLINE void single_pass(numbers_matrix x, intptr_t from, intptr_t first, intptr_t changed, const single_outer *o,
+                        const int outers, const num *weight, const single_sums begin, num *sum) {
+    const intptr_t end = single_blocks(x.n);
+    intptr_t b = from / LANES;
+    for (; b + SINGLE_STRIP <= end; b += SINGLE_STRIP)
+        single_strip(x, b, first, changed, o, outers, weight, begin, sum, SINGLE_STRIP);
+    for (; b < end; b++) single_strip(x, b, first, changed, o, outers, weight, begin, sum, 1);
+}
+
+/* w = factor w, zero before column `from`. */
+INLINE void single_multiply_row(num *w, num factor, intptr_t from, intptr_t n) {
+    for (intptr_t b = from / LANES; b < single_blocks(n); b++)
+        w[b] = num_select(single_from(b * LANES, from), num_mul(factor, w[b]), num_set(0));
+}
+
+/* --- Reflectors --------------------------------------------------------------------------------------------------- */
+
+/* What steps of reflectors carry along: numbers spread, and rows. */
+typedef struct single_room {
+    num spread[9][SMM_MOST_ORDER], row[8][SINGLE_STEP];
+} single_room;
+
+INLINE void single_conjugate(num *to, const num *from, intptr_t first, intptr_t last) {
+    ROLLED(intptr_t i = first; i < last; i++) to[i] = num_conj(from[i]);
+}
+
+/* Q = H_0 H_1 ..., of reflectors whose numbers from k + shift on are in row k of h, from the last on. The update of one
+ * step and the sums of the next are one pass. Columns up to k + shift are those of I until then: column k + shift is
+ * formed by itself. Where `fresh`, no sum has a term of row k + shift, which is zero right of it
+ * (q_form and eigh_form); else it begins with that (q_columns). */
+INLINE void single_form(numbers_matrix q, numbers_matrix h, const num *tau, intptr_t count, intptr_t shift,
+                        single_room *x, const bool fresh) {
+    const intptr_t m = q.m, blocks = single_blocks(q.n);
+    num *const conj_v = x->spread[2];
+    single_zero(q.at, m * q.step);
+    for (intptr_t j = 0; j < least(m, q.n); j++)
+        if (j < shift || j >= count + shift) single_put(q.at + j * q.step, j, num_set(1));
+    single_zero(x->row[0], blocks);
+    single_zero(x->row[1], blocks);
+    for (intptr_t k = count - 1; k >= 0; k--) {
+        const intptr_t r = k + shift, from = r + 1, changed = k == count - 1 ? m : r + 2;
+        num *const row = q.at + r * q.step, *const v = x->spread[k % 2], *const w = x->row[k % 2];
+        const single_outer last = {x->spread[(k + 1) % 2], x->row[(k + 1) % 2], true};
+        single_spread(v, h.at + k * h.step, r + 1, m);
+        single_conjugate(conj_v, v, r + 1, m);
+        if (fresh)
+            single_pass(q, from, from, changed, &last, 1, conj_v, SINGLE_MULTIPLY, w);
+        else
+            single_pass(q, from, r, changed, &last, 1, conj_v, SINGLE_BEGIN, w);
+        single_multiply_row(w, tau[k], from, q.n);
+        for (intptr_t b = from / LANES; b < blocks; b++) {
+            const num less = fresh ? num_negate(w[b]) : num_sub(row[b], w[b]);
+            row[b] = num_select(single_from(b * LANES, from), less, row[b]);
+        }
+        const num all = fresh ? tau[k] : num_mul(tau[k], num_set(1));
+        single_put(row, r, num_sub(num_set(1), all));
+        for (intptr_t i = r + 1; i < m; i++)
+            single_put(q.at + i * q.step, r, fresh ? num_mul(num_negate(all), v[i]) : num_fnma(v[i], all, num_set(0)));
+    }
+    const single_outer last = {x->spread[0], x->row[0], true};
+    if (count) single_pass(q, 0, shift + 1, 0, &last, 1, NULL, SINGLE_NONE, NULL);
+}
