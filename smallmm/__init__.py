@@ -117,8 +117,8 @@ from .cuda import CudaUnavailableError
 _LATER = {
     "_tools.bench": ("bench",),
     "_functions.chains": ("congruence", "gaussian_logpdf", "mahalanobis"),
-    "_functions.recurrences": ("ScanExResult", "ScanResult", "scan", "scan_ex"),
-    "_functions.associative": ("associative_scan",),
+    "_recurrences.scans": ("ScanExResult", "ScanResult", "scan", "scan_ex"),
+    "_recurrences.associative": ("associative_scan",),
     "_functions.contract": ("contract", "einsum"),
     "_functions.convolution": ("conv2d",),
     "_programs.failures": ("FailedStep", "FusedExResult"),

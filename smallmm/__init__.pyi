@@ -10,11 +10,9 @@ from typing_extensions import TypeVar
 from . import cuda, numa, testing
 from ._base.errors import LinAlgError
 from ._calls.groups import Group
-from ._functions.associative import associative_scan
 from ._functions.explain import Explanation, explain
 from ._functions.matrix_functions import Assumption
 from ._functions.products import Precision, UFuncKeywords
-from ._functions.recurrences import scan, scan_ex
 from ._functions.structured import StructureWord
 from ._patching.explain_patched import PatchedLoop, PatchExplanation
 from ._patching.patch import (
@@ -33,10 +31,12 @@ from ._programs.explanation import FusedExplanation, FusedStep
 from ._programs.failures import FailedStep, FusedExResult
 from ._programs.fuse import fuse
 from ._programs.fused import Fused
+from ._recurrences.associative import associative_scan
 from ._recurrences.filters import kalman_filter, rts_smoother
 from ._recurrences.hmm import hmm_forward, hmm_viterbi
 from ._recurrences.linear import cumulative_matmul, linear_recurrence
 from ._recurrences.ode import rk4
+from ._recurrences.scans import scan, scan_ex
 from ._statistics.whitener import Whitener
 from ._tools.bench import bench
 from ._tools.config import get_num_threads, set_num_threads, show_config, threads

@@ -16,7 +16,8 @@ from .._programs.arrays import as_library, wants_gradient
 from .._programs.compose import namespace_of
 from .._programs.fuse import fuse
 from .._programs.fused import Fused
-from .._programs.scan import Outcome, Scan, Times
+from .._recurrences.scan import Outcome, Scan
+from .._recurrences.times import Times
 from .backward import backward_of_plan, signature_of
 
 Arrays = tuple[Any, ...]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import smallmm
-from smallmm._programs.scan import Scan
+from smallmm._recurrences.scan import Scan
 
 
 def by_loop(a, b, x, reverse):

@@ -5,7 +5,7 @@ import pytest
 from scans import SCANS, compare, drawn, failing
 
 import smallmm
-from smallmm._programs.scan import Scan
+from smallmm._recurrences.scan import Scan
 
 OPTIONS = [{}, {"reverse": True}, {"every": 3}, {"outputs": "last"}]
 

@@ -13,11 +13,11 @@ from test_filters import FORMS, drawn  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._programs.scan import Scan  # noqa: E402
 from smallmm._recurrences.filters import _smoother  # noqa: E402
 from smallmm._recurrences.hmm import _backward, _scores  # noqa: E402
 from smallmm._recurrences.linear import _preceded  # noqa: E402
 from smallmm._recurrences.ode import _step_of  # noqa: E402
+from smallmm._recurrences.scan import Scan  # noqa: E402
 from smallmm._recurrences.scans import scanned  # noqa: E402
 
 

@@ -13,7 +13,7 @@ from scans import SCANS, compare, drawn  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._programs.scan import Scan  # noqa: E402
+from smallmm._recurrences.scan import Scan  # noqa: E402
 
 RNG = np.random.default_rng(0)
 

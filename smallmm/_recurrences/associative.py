@@ -12,7 +12,8 @@ from .._programs.arrays import on_host
 from .._programs.compose import namespace_of
 from .._programs.fuse import fuse
 from .._programs.fused import Fused
-from .._programs.scan import Scan, Times
+from .scan import Scan
+from .times import Times
 
 _CHUNK = 64  # times that are combined one after the other; part of what results are
 _steps: WeakKeyDictionary[Fused[..., Any], Fused[..., Any]] = WeakKeyDictionary()
@@ -82,17 +83,22 @@ def associative_scan(function: Callable[..., Any], xs: Any, *, reverse: bool = F
         raise ValueError(
             f"{name}: xs have {', '.join(str(x.shape[0]) for x in arrays)} times; expected one number"
         )
-    xp: Any = np if all(isinstance(x, np.ndarray) for x in arrays) else namespace_of(arrays[0])
-    arrays = [xp.flip(x, axis=0) for x in arrays] if reverse else arrays
-    failures: list[Any] = []
-    results = _prefixes(fused, arrays, xp, failures)
-    results = [xp.flip(x, axis=0) for x in results] if reverse else results
+    results, info = prefixes(fused, arrays, reverse)
     answer = tuple(results) if isinstance(xs, tuple) else results[0]
-    info = _per_series(fused._name, failures, len(arrays[0].shape) - 1 - len(fused._inputs[0]))
     if info.any():
         count = np.count_nonzero(info)
         raise LinAlgError(f"{name}: {fused._name} fails in {count} of {info.size} series", info, answer)
     return answer
+
+
+def prefixes(function: Fused[..., Any], arrays: list[Any], reverse: bool) -> tuple[list[Any], np.ndarray]:
+    """What `associative_scan` returns, and info of each series."""
+    xp: Any = np if all(isinstance(x, np.ndarray) for x in arrays) else namespace_of(arrays[0])
+    arrays = [xp.flip(x, axis=0) for x in arrays] if reverse else arrays
+    failures: list[Any] = []
+    results = _prefixes(function, arrays, xp, failures)
+    results = [xp.flip(x, axis=0) for x in results] if reverse else results
+    return results, _per_series(function._name, failures, arrays[0].ndim - 1 - len(function._inputs[0]))
 
 
 def _prefixes(function: Fused[..., Any], arrays: list[Any], xp: Any, failures: list[Any]) -> list[Any]:
@@ -120,7 +126,7 @@ def _one_by_one(function: Fused[..., Any], arrays: list[Any], xp: Any, failures:
     if function not in _steps:
         _steps[function] = _step_of(function)
     first = [x[:1] for x in arrays]
-    if arrays[0].shape[0] < 2:
+    if not arrays[0].shape[0]:
         return first
     rest = tuple(x[1:] for x in arrays)
     call = Scan("associative_scan", _steps[function], tuple(x[0] for x in arrays), rest, (), None, {})

@@ -9,14 +9,14 @@ import numpy as np
 
 from .. import _core
 from .._gpu.device import _same_device
-from .arrays import any_failed, on_host
-from .compile import Description
-from .cuda_kernel import Kernel
-from .cuda_launch import _layout_of, _merged, _strides_in
+from .._programs.arrays import any_failed, on_host
+from .._programs.compile import Description
+from .._programs.cuda_kernel import Kernel
+from .._programs.cuda_launch import _layout_of, _merged, _strides_in
+from .._programs.cuda_steps import VECTOR
+from .._programs.dtypes import COMPLEX
+from .._programs.failures import note
 from .cuda_loop import INFO, Loop, loop_kernel
-from .cuda_steps import VECTOR
-from .dtypes import COMPLEX
-from .failures import note
 
 _MOST_LAYOUTS = 64
 

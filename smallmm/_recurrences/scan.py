@@ -13,16 +13,24 @@ from .._base.shapes import NUMBERS, dtype_of
 from .._calls.arrays import as_numpy, without_labels
 from .._libraries import is_group, library_of, on_device, type_name
 from .._libraries.dask import is_lazy
-from .arrays import any_failed, as_library, copy_to, core_strides, on_host, refuse_out, wants_gradient
-from .compose import namespace_of
-from .cuda_launch import DeviceProgram
+from .._programs.arrays import (
+    any_failed,
+    as_library,
+    copy_to,
+    core_strides,
+    on_host,
+    refuse_out,
+    wants_gradient,
+)
+from .._programs.compose import namespace_of
+from .._programs.cuda_launch import DeviceProgram
+from .._programs.cuda_steps import NotFused
+from .._programs.explanation import FusedExplanation
+from .._programs.failures import note
+from .._programs.fuse import fuse
+from .._programs.fused import Fused
+from .._programs.plan import Plan
 from .cuda_scan import DeviceLoops
-from .cuda_steps import NotFused
-from .explanation import FusedExplanation
-from .failures import note
-from .fuse import fuse
-from .fused import Fused
-from .plan import Plan
 from .times import Shown, Times
 
 
@@ -220,7 +228,7 @@ class Scan:
             before = carry
             shown(part.done + part.length, carry)
         if like is None:
-            return Outcome(plan, carry, ys, info)
+            return Outcome(plan, [x[()] for x in carry], ys, info)
         carry, ys = ([as_library(x, like) for x in arrays] for arrays in (carry, ys))
         return Outcome(plan, carry, ys, info)
 

@@ -10,7 +10,8 @@ import pytest
 from scans import SCANS, drawn
 
 import smallmm
-from smallmm._programs.scan import Scan, Times
+from smallmm._recurrences.scan import Scan
+from smallmm._recurrences.times import Times
 
 OPTIONS = {
     "all": {},

@@ -5,9 +5,17 @@ while this one is computed."""
 from typing import Any, NamedTuple
 
 from .. import _core
-from .compile import CALL, UNLESS, Description
-from .cuda_kernel import Kernel, Layout, _kernel_lines, _one_after_another, _pitch, _placed, _Writer
-from .cuda_steps import WARP, NotFused, Step, c_type, index_of, merged
+from .._programs.compile import CALL, UNLESS, Description
+from .._programs.cuda_kernel import (
+    Kernel,
+    Layout,
+    _kernel_lines,
+    _one_after_another,
+    _pitch,
+    _placed,
+    _Writer,
+)
+from .._programs.cuda_steps import WARP, NotFused, Step, c_type, index_of, merged
 
 INFO = 3  # numbers of a matrix's first failure: code, time from 1, column
 
