@@ -74,23 +74,24 @@ def _in_signature(
 
 @cache
 def _filter(
-    moving: tuple[str, ...], fixed: tuple[str, ...], form: str, missing: bool, loglik: bool, roots: bool
+    moving: tuple[str, ...], fixed: tuple[str, ...], form: str, missing: bool, loglik: bool, kept: str
 ) -> Any:
-    """A time of the filter: the carry, and x and p for all times, the root of p if that is to be smoothed."""
+    """A time of the filter: the carry, and what is kept of each time: x and "p", x and the "root" of p, or
+    ""."""
     carry = ("x", "p", "total") if loglik else ("x", "p")
 
-    @_in_signature("kalman_filter", carry, (*moving, *fixed), (*carry, "x", "p"), REASONS)
+    @_in_signature("kalman_filter", carry, (*moving, *fixed), (*carry, "x", "p") if kept else carry, REASONS)
     def step(a: dict[str, Any]) -> Any:
         arrays = tuple(a[name] for name in ("x", "p", "z", "f", "h", "q", "r"))
         x, p, e, diagonal = updated("kalman_filter", form, missing, arrays, a.get("control"))
         if is_complex(x) or is_complex(p):
             raise TypeError("kalman_filter of complex numbers; expected real ones")
-        shown_p = p @ p.mT if form == "square_root" and not roots else p
+        results = (x, p @ p.mT if form == "square_root" and kept == "p" else p) if kept else ()
         if not loglik:
-            return x, p, x, shown_p
-        count = np.where(np.isnan(a["z"]), 0, np.ones_like(e)).sum() if missing else len(e)
-        terms = (e * e).sum() + 2 * np.log(np.abs(diagonal)).sum() + log(2 * pi) * count
-        return x, p, a["total"] - 0.5 * terms, x, shown_p
+            return x, p, *results
+        counted = np.where(np.isnan(a["z"]), 0, log(2 * pi) * np.ones_like(e)) if missing else log(2 * pi)
+        terms = e * e + np.log(diagonal * diagonal) + counted
+        return x, p, a["total"] - 0.5 * terms.sum(), *results
 
     return step
 
@@ -266,13 +267,13 @@ def kalman_filter(
     moving = {"z": z} if control is None else {"z": z, "control": control}
     moving |= {label: fixed.pop(label) for label in _varying(name, varying, "fhqr")}
     moving = in_time(name, moving, _CORES)
-    step = _filter(tuple(moving), tuple(fixed), form, missing, loglik, roots and smooth)
+    kept = "" if outputs == "last" else "root" if roots and smooth else "p"
+    step = _filter(tuple(moving), tuple(fixed), form, missing, loglik, kept)
     carry = (x0, p0, np.zeros(())) if loglik else (x0, p0)
-    last, (x, p) = scanned(name, step, carry, tuple(moving.values()), tuple(fixed.values()), outputs=outputs)
-    smoothed = None
-    if smooth:
-        smoothed = _smoothed(name, x, p, moving, fixed, roots)
-        p = matmul(p, p.mT) if roots else p
+    last, ys = scanned(name, step, carry, tuple(moving.values()), tuple(fixed.values()), outputs=outputs)
+    x, p = ys if kept else last[:2]
+    smoothed = _smoothed(name, x, p, moving, fixed, roots) if smooth else None
+    p = matmul(p, p.mT) if roots and kept != "p" else p
     return KalmanFilterResult(x, p, last[2] if loglik else None, smoothed)
 
 
