@@ -155,3 +155,11 @@ def note(info: np.ndarray, found: np.ndarray, done: int) -> None:
     """Enter failures of a scan that were found after so many times, of matrices that had none before."""
     new = (found[..., 1] != 0) & (info[..., 1] == 0)
     info[new] = found[new] + [0, done, 0]
+
+
+def with_failures(xp: Any, info: Any, columns: Any, time: Any) -> Any:
+    """Info of a scan, with what the step after so many times says of matrices that had none before."""
+    first = xp.argmax(columns != 0, axis=-1).astype(xp.int32)
+    code = xp.take_along_axis(columns, first[..., None], axis=-1)[..., 0]
+    found = xp.stack([code, xp.full_like(code, time + 1), first], axis=-1)
+    return xp.where(((code != 0) & (info[..., 1] == 0))[..., None], found, info)

@@ -26,7 +26,7 @@ from .._programs.compose import namespace_of
 from .._programs.cuda_launch import DeviceProgram
 from .._programs.cuda_steps import NotFused
 from .._programs.explanation import FusedExplanation
-from .._programs.failures import note
+from .._programs.failures import note, with_failures
 from .._programs.fuse import fuse
 from .._programs.fused import Fused
 from .._programs.plan import Plan
@@ -284,19 +284,23 @@ class Scan:
         shapes = [(*self.batch, *x.shape) for x in plan.results]
 
         def step(carry: Any, xs: Any) -> tuple[list[Any], list[Any]]:
-            arrays = (*carry, *xs, *self.operands[last:])
-            results = self.function._run(arrays, None, self.options)[1]
+            arrays = (*carry[:count], *xs, *self.operands[last:])
+            _, results, columns = self.function._run(arrays, None, self.options)
             results = [_broadcast(xp, x, shape) for x, shape in zip(results, shapes, strict=True)]
-            return results[:count], results[count:]
+            time, *infos = carry[count:]
+            infos = [with_failures(xp, info, columns, time) for info in infos]
+            return [*results[:count], time + 1, *infos], results[count:]
 
         carry = [_broadcast(xp, x, shape) for x, shape in zip(self.operands[:count], shapes, strict=False)]
+        carry.append(xp.asarray(0, dtype=xp.int32))  # the times that ran
+        carry += [xp.zeros((*self.batch, 3), dtype=xp.int32)] * bool(plan.columns)
         xs = [xp.flip(x, axis=0) for x in self.xs] if times.reverse else self.xs
         looped = library_of(traced).looped(step, carry, xs, times.length, times.every)
         if looped is None:
             return None
         carry, ys = looped
         ys = [xp.flip(y, axis=0) for y in ys] if times.reverse else ys
-        return Outcome(plan, carry, ys, np.zeros((*self.batch, 3), np.int32) if plan.columns else None)
+        return Outcome(plan, carry[:count], ys, carry[-1] if plan.columns else None)
 
     def _by_calls(self, times: Times, shapes: list[Any], shown: Shown) -> Outcome:
         """Time after time. Also what a loop of a program is compared with."""
@@ -333,10 +337,7 @@ class Scan:
         for t, columns in enumerate(codes):
             if columns is None or not any_failed(self.name, columns):
                 continue
-            array = on_host(self.name, columns)
-            first = (array != 0).argmax(-1)
-            code = np.take_along_axis(array, first[..., None], -1)[..., 0]
-            note(info, np.stack([code, code != 0, first], -1), t)
+            info = with_failures(np, info, on_host(self.name, columns), t)
         return info
 
     def explain(self, times: Times) -> FusedExplanation:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._base.errors import shown
+from .._libraries import library_of
 from .._programs.arrays import any_failed, on_host
 from .._programs.compose import array_of, namespace_of
 from .._programs.explanation import FusedExplanation
@@ -238,13 +239,15 @@ def _result(call: Scan, outcome: Outcome, outputs: str) -> ScanResult:
     return ScanResult(call.carry_of(outcome.carry), ys[0] if len(ys) == 1 else tuple(ys))
 
 
-def _failures(call: Scan, outcome: Outcome, times: Times) -> tuple[np.ndarray, np.ndarray]:
-    """Info, and the time of each first failure, -1 where nothing failed; on the host."""
+def _failures(call: Scan, outcome: Outcome, times: Times) -> tuple[Any, Any]:
+    """Info, and the time of each first failure, -1 where nothing failed; on the host, or traced."""
     if outcome.info is None:
         return np.zeros(call.batch, np.int32), np.full(call.batch, -1)
-    info = on_host(call.name, outcome.info)
-    ran = info[..., 1].astype(np.int64) - 1
-    return info[..., 0], np.where(ran < 0, -1, times.length - 1 - ran if times.reverse else ran)
+    is_traced = library_of(outcome.info).is_traced(outcome.info)
+    info = outcome.info if is_traced else on_host(call.name, outcome.info)
+    xp: Any = namespace_of(info)
+    ran = xp.asarray(info[..., 1], dtype=int) - 1
+    return info[..., 0], xp.where(ran < 0, -1, times.length - 1 - ran if times.reverse else ran)
 
 
 def in_time(name: str, arrays: dict[str, Any], cores: dict[str, str]) -> dict[str, Any]:

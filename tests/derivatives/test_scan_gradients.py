@@ -290,6 +290,21 @@ def test_jax(name, options, rng, jax):
     np.testing.assert_allclose(along, (ends[0] - ends[1]) / 2e-6, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.parametrize("options", [{}, {"reverse": True}])
+def test_info_within_jit(options, rng, jax):
+    case = SCANS["solved"]
+    carry, xs, _ = drawn(case, rng, 9, (12,), some_fail=True)
+
+    def run(carry, xs):
+        return tuple(smallmm.scan_ex(case.function, carry, xs, **options)[2:])
+
+    expected = run(carry, xs)
+    assert expected[1].max() > 0
+    assert expected[1].min() == -1
+    for x, y in zip(jax.jit(run)(carry, xs), expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
 def test_a_loop_of_jax_is_compiled_once(rng, jax):
     """However many times there are."""
     sizes = []
