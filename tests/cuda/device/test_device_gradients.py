@@ -1,6 +1,8 @@
 """Derivatives of functions of tensors on a GPU: PyTorch's own check, and the bits of the CPU's."""
 
+import numpy as np
 import pytest
+from scans import SCANS, drawn
 
 import smallmm
 
@@ -56,3 +58,22 @@ def test_bits_of_the_cpu(torch_cuda, name):
         found.append([y.grad.cpu() for y in (a, b) if y.grad is not None])
     for y, z in zip(*found, strict=True):
         assert torch.equal(y, z)
+
+
+@pytest.mark.parametrize("options", [{}, {"reverse": True}, {"every": 4}])
+@pytest.mark.parametrize("name", ["filtered32", "product", "solved", "number"])
+def test_scans(torch_cuda, name, options):
+    """Backward passes are scans of the device, too. Those of constants sum over series in its order."""
+    torch = torch_cuda
+    case = SCANS[name]
+    sides = drawn(case, np.random.default_rng(0), 40, (100,))
+    results = []
+    for device in ("cpu", "cuda"):
+        given = [[torch.from_numpy(x).to(device).requires_grad_() for x in side] for side in sides]
+        carry, ys = smallmm.scan(case.function, given[0], given[1], consts=given[2], **options)
+        loss = sum((x * x).sum() for x in (*carry, *(ys if isinstance(ys, tuple) else [ys])))
+        arrays = [x for side in given for x in side]
+        results.append([x.cpu() for x in torch.autograd.grad(loss, arrays)])
+    moving = len(sides[0]) + len(sides[1])
+    for i, (x, y) in enumerate(zip(*results, strict=True)):
+        assert torch.equal(x, y) if i < moving else torch.allclose(x, y, rtol=1e-4)
