@@ -162,7 +162,7 @@ static smm_status plan_step(const smm_program *program, planned_step *x, const s
 }
 
 static intptr_t tile_of(double bytes) {
-    const intptr_t tile = (intptr_t)(TILE_BYTES / (bytes + 1)) & -LEAST_TILE;
+    const intptr_t tile = (intptr_t)(TILE_BYTES / (bytes + 1) + LEAST_TILE / 2) & -LEAST_TILE;
     return tile < LEAST_TILE ? LEAST_TILE : least(tile, MOST_TILE);
 }
 

@@ -141,9 +141,9 @@ static void run_block(const planned_step *x, char *const at[], const grid *g, in
             convert_row(x, at[0] + r * next[0], at[1] + r * next[1], step[0], step[1], columns);
 }
 
-/* An element-wise step on `count` matrices. Between pieces it looks whether to go on. */
-static void run_elements(const planned_step *x, const smm_call *call, intptr_t count, smm_cancel_token *watch) {
-    const grid g = grid_of(x, call, count);
+/* An element-wise step. Between pieces it looks whether to go on. */
+static void run_elements(const planned_step *x, const smm_call *call, const grid *its, smm_cancel_token *watch) {
+    const grid g = *its;
     const intptr_t *const extent = g.dims.extent;
     if (!extent[0] || !extent[1]) return;
     const intptr_t columns = least(extent[0], PIECE), rows = least(extent[1], PIECE / columns);
@@ -171,8 +171,8 @@ static void run_elements(const planned_step *x, const smm_call *call, intptr_t c
 }
 
 /* Whether no element of operand 0 is 0. */
-static bool has_no_zero(const planned_step *x, const smm_call *call, intptr_t count) {
-    const grid g = grid_of(x, call, count);
+static bool has_no_zero(const smm_call *call, const grid *its) {
+    const grid g = *its;
     const bool is_double = call->dtype == SMM_F64;
     for (intptr_t r = 0; r < g.repeats * g.dims.extent[1]; r++) {
         const char *at = call->operand[0].data;
@@ -189,45 +189,26 @@ static bool has_no_zero(const planned_step *x, const smm_call *call, intptr_t co
     return true;
 }
 
-/* All steps on matrices 0 .. count-1 of the values that begin at these addresses; without outputs those that what is
- * carried depends on. */
-static void run_tile(run *shared, smm_call calls[], char *const base[], intptr_t count, bool outputs) {
-    const smm_planned *planned = shared->planned;
-    for (int s = 0; s < planned->steps; s++) {
-        const planned_step *x = &planned->step[s];
-        if (x->for_outputs && !outputs) continue;
-        smm_call *call = &calls[s];
-        const bool is_call = x->step.kind == SMM_STEP_CALL;
-        for (int i = 0; i < x->operands; i++)
-            if (x->step.value[i] >= 0)
-                call->operand[is_call ? x->place[i] : i].data = base[x->step.value[i]] + x->step.offset[i];
-        call->batch = count;
-        if (x->step.kind == SMM_STEP_UNLESS)
-            s += has_no_zero(x, call, count) ? x->step.skips : 0;
-        else if (!is_call)
-            run_elements(x, call, count, &shared->watch);
-        else if (!x->plan.nothing)
-            smm_run_serial(&x->plan, call, &shared->watch);
-    }
-}
-
-/* The steps' calls with the strides of all tiles, and the addresses of values, in a thread's workspace or in memory of
- * its own. */
+/* The steps' calls with the strides of all tiles, the grids of element-wise ones for tiles of so many matrices, and the
+ * addresses of values, in a thread's workspace or in memory of its own. */
 typedef struct run_memory {
     smm_call *calls;
+    grid *grids;
+    intptr_t count;
     char **base;
     char *temporaries;
 } run_memory;
 
 static size_t bytes_of(const smm_planned *x) {
-    return (size_t)x->steps * sizeof(smm_call) + (size_t)x->values * sizeof(char *) + (size_t)x->workspace +
-           2 * SMM_LINE;
+    return (size_t)x->steps * (sizeof(smm_call) + sizeof(grid)) + (size_t)x->values * sizeof(char *) +
+           (size_t)x->workspace + 2 * SMM_LINE;
 }
 
 static run_memory lay_out(const run *shared, char *workspace) {
     const smm_planned *x = shared->planned;
-    run_memory w = {(smm_call *)(void *)workspace, (char **)(void *)(workspace + (size_t)x->steps * sizeof(smm_call)),
-                    NULL};
+    run_memory w = {.calls = (smm_call *)(void *)workspace, .count = -1};
+    w.grids = (grid *)(void *)(w.calls + x->steps);
+    w.base = (char **)(void *)(w.grids + x->steps);
     const uintptr_t end = (uintptr_t)(w.base + x->values);
     w.temporaries = (char *)((end + SMM_LINE - 1) & -(uintptr_t)SMM_LINE);
     for (int s = 0; s < x->steps; s++) {
@@ -237,6 +218,32 @@ static run_memory lay_out(const run *shared, char *workspace) {
     for (int v = 0; v < x->values; v++)
         w.base[v] = x->value[v].kind == SMM_TEMPORARY ? w.temporaries + x->slot[v] : x->value[v].data;
     return w;
+}
+
+/* All steps on matrices 0 .. count-1 of the values that begin at these addresses; without outputs those that what is
+ * carried depends on. */
+static void run_tile(run *shared, run_memory *w, intptr_t count, bool outputs) {
+    const smm_planned *planned = shared->planned;
+    char *const *const base = w->base;
+    for (int s = 0; s < planned->steps && w->count != count; s++)
+        if (planned->step[s].step.kind != SMM_STEP_CALL) w->grids[s] = grid_of(&planned->step[s], &w->calls[s], count);
+    w->count = count;
+    for (int s = 0; s < planned->steps; s++) {
+        const planned_step *x = &planned->step[s];
+        if (x->for_outputs && !outputs) continue;
+        smm_call *call = &w->calls[s];
+        const bool is_call = x->step.kind == SMM_STEP_CALL;
+        for (int i = 0; i < x->operands; i++)
+            if (x->step.value[i] >= 0)
+                call->operand[is_call ? x->place[i] : i].data = base[x->step.value[i]] + x->step.offset[i];
+        call->batch = count;
+        if (x->step.kind == SMM_STEP_UNLESS)
+            s += has_no_zero(call, &w->grids[s]) ? x->step.skips : 0;
+        else if (!is_call)
+            run_elements(x, call, &w->grids[s], &shared->watch);
+        else if (!x->plan.nothing)
+            smm_run_serial(&x->plan, call, &shared->watch);
+    }
 }
 
 /* The address of matrix q of repetition r of an input or output whose matrices are `stride` bytes apart. */
@@ -322,7 +329,7 @@ static void run_times(range *own, intptr_t r, intptr_t from, intptr_t count) {
             base[x->carry[c].carry.from] = room + x->carry[c].room[(t + 1) % 2];
         }
         if (t + 1 < times->length) prefetch_next(shared, base, count);
-        run_tile(shared, own->w.calls, base, count, !until_written);
+        run_tile(shared, &own->w, count, !until_written);
         if (own->has_failed) note_failures(x, base[x->info], info, t, count);
         own->has_failed = false;
         for (int v = 0; v < x->values; v++)
@@ -361,7 +368,7 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
         if (shared->times)
             run_times(&part, r, from, count);
         else
-            run_tile(shared, part.w.calls, part.w.base, count, true), part.done += (double)count * (1 + x->work);
+            run_tile(shared, &part.w, count, true), part.done += (double)count * (1 + x->work);
     }
     free(own);
     return part.goes_on;
