@@ -130,6 +130,9 @@ def _one_by_one(function: Fused[..., Any], arrays: list[Any], xp: Any, failures:
         return first
     rest = tuple(x[1:] for x in arrays)
     call = Scan("associative_scan", _steps[function], tuple(x[0] for x in arrays), rest, (), None, {})
+    if not call.length:
+        results = call.plan.results
+        return [xp.asarray(x, dtype=getattr(xp, y.dtype.name)) for x, y in zip(first, results, strict=False)]
     found = call.run(Times(call.length, 1, False), None)
     if found.info is not None:
         failures.append(found.info[..., 0])

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._base.errors import shown
+from .._base.options import flag
 from .._libraries import library_of
 from .._programs.arrays import any_failed, on_host
 from .._programs.compose import array_of, namespace_of
@@ -134,6 +135,7 @@ def scan_ex(
     every: int = 1,
     out: Any = None,
     progress: bool | Callable[[int, int], Any] = False,
+    check_errors: bool = False,
     **options: Any,
 ) -> ScanExResult:
     """As `scan`, without an exception for series that fail.
@@ -142,6 +144,8 @@ def scan_ex(
     ----------
     function, carry, xs, consts, length, reverse, outputs, every, out, progress, **options
         As for `scan`.
+    check_errors : bool, default False
+        Whether to raise for series that fail, as `scan` does.
 
     Returns
     -------
@@ -152,6 +156,8 @@ def scan_ex(
 
     Raises
     ------
+    LinAlgError
+        With `check_errors`, as `scan`.
     ValueError, TypeError
         As `scan`.
 
@@ -165,7 +171,9 @@ def scan_ex(
     """
     call, times = _call("scan_ex", function, carry, xs, consts, length, reverse, outputs, every, options)
     outcome = call.run(times, out, progress)
-    return ScanExResult(*_result(call, outcome, outputs), *_failures(call, outcome, times))
+    raises = flag("scan_ex", "check_errors", check_errors)
+    result = _checked(call, times, outcome, outputs) if raises else _result(call, outcome, outputs)
+    return ScanExResult(*result, *_failures(call, outcome, times))
 
 
 def _explain(

@@ -144,6 +144,8 @@ def test_failures(options, rng):
     np.testing.assert_array_equal(e.value.time, time)
     assert e.value.step.name == "solve"
     np.testing.assert_array_equal(e.value.result.carry[0], found.carry[0])
+    with pytest.raises(smallmm.LinAlgError, match="scan_ex: solve, the 2nd step, fails"):
+        smallmm.scan_ex(case.function, *operands[:2], check_errors=True, **options)
     fine = smallmm.scan_ex(case.function, *drawn(case, rng, 3, (4,))[:2])
     assert not fine.info.any()
     assert (fine.time == -1).all()
