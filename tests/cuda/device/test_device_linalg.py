@@ -394,6 +394,25 @@ def test_jax(jax, rng):
     np.testing.assert_array_equal(np.asarray(smallmm.solve(x, y)), smallmm.solve(a, b))
 
 
+@pytest.mark.parametrize("n", [8, 32, 40])
+def test_jax_of_complex(jax, rng, n):
+    """JAX takes over memory of ours: elements of the right type, and as many."""
+    a = rng.standard_normal((3, n, n, 2)).astype(np.float32) @ np.array([1, 1j], np.complex64)
+    a += n * np.eye(n, dtype=np.complex64)
+    x = jax.numpy.asarray(a)
+    for found, expected in (
+        (smallmm.matmul(x, x), smallmm.matmul(a, a)),
+        (smallmm.inv(x), smallmm.inv(a)),
+        (smallmm.matrix_power(x, -2), smallmm.matrix_power(a, -2)),
+    ):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4, atol=1e-4)
+    larger = smallmm.fuse(lambda x, y: x > y)
+    found = larger(x.real, x.imag)
+    assert found.dtype == bool
+    np.testing.assert_array_equal(np.asarray(found), a.real > a.imag)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
 @pytest.mark.parametrize("name", ["inv", "solve", "qr", "eigh", "lstsq", "matmul", "slogdet", "lu_factor"])
 def test_compiled_by_jax(jax, rng, name, dtype):
