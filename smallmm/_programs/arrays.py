@@ -101,7 +101,9 @@ def refuse_out(
         from .._gpu.device import _same_device  # here: most processes need none of it
 
         writable = _same_device(name, {"an input": like, label: target})[1].writable
-    elif isinstance(target, np.ndarray) or is_foreign(target):
+    elif isinstance(target, np.ndarray):
+        writable = target.flags.writeable
+    elif is_foreign(target):
         writable = as_numpy(name, label, target).flags.writeable
     if not writable:
         raise ValueError(f"{name}: {label} is read-only; expected an array that can be written to")

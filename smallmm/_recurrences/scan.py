@@ -394,6 +394,7 @@ def _arrays(name: str, label: str, x: Any) -> list[Any]:
                 "or the chunks"
             )
     arrays = [without_labels(y) for y in given]
+    arrays = [as_numpy(name, label, y) if isinstance(y, np.ndarray) else y for y in arrays]
     return [y if _is_operand(y) else np.asarray(y) for y in arrays]
 
 
@@ -426,4 +427,4 @@ def _full_on_device(like: Any, shape: tuple[int, ...], number: np.ndarray) -> An
 
 def _broadcast(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
     whole = xp.broadcast_to(xp.asarray(x), shape)
-    return whole.copy() if xp is np else whole
+    return whole.copy()[()] if xp is np else whole

@@ -1535,3 +1535,13 @@ class TestLongVectors:
         assert plan.temporaries <= 64 * 8
         assert "blocks of 64 elements" in str(plan)
         assert plan.steps[2].kernel.startswith("smm_matmul")
+
+
+def test_masked():
+    """No step heeds a mask: what is masked is refused, and a mask of nothing is none."""
+    function = fuse(lambda x, y: x + y)
+    with pytest.raises(TypeError, match="y is a masked array, 1 of whose 2 elements are masked"):
+        function(0.0, np.ma.masked_array([1.0, 2.0], [False, True]))
+    found = function(0.0, np.ma.masked_array([1.0, 2.0], [False, False]))
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, [1, 2])
