@@ -94,9 +94,27 @@ const char *const *smm_isas_available(void) {
 /* --- a kernel forced by name --- */
 
 enum { NAME_LENGTH = 64 };
-/* Operation and strategy of the forced kernel; "" if none is forced, NULL before the first call. A name is never freed,
- * because a plan may hold it. */
+/* Operation and strategy of the forced kernel; "" if none is forced, NULL before the first call. */
 static _Atomic(const char *) forced_kernel;
+
+/* Names that were forced: they stay, since other threads may be reading one. */
+typedef struct kept_name {
+    struct kept_name *next;
+    char name[NAME_LENGTH];
+} kept_name;
+static _Atomic(kept_name *) kept_names;
+
+static const char *keep_name(const char *name) {
+    kept_name *first = atomic_load(&kept_names);
+    for (kept_name *x = first; x; x = x->next)
+        if (!strcmp(x->name, name)) return x->name;
+    kept_name *x = malloc(sizeof *x);
+    if (!x) return NULL;
+    snprintf(x->name, sizeof x->name, "%s", name);
+    do x->next = first;
+    while (!atomic_compare_exchange_weak(&kept_names, &first, x));
+    return x->name;
+}
 
 static bool is_named(const smm_kernel *kernel, const char *stem, smm_dtype dtype, const char *isa) {
     char name[2 * NAME_LENGTH];
@@ -117,9 +135,9 @@ smm_status smm_select_kernel(const char *name) {
     const char *stem = name ? name : getenv("SMALLMM_KERNEL");
     if (!stem) stem = "";
     if (*stem && (strlen(stem) >= NAME_LENGTH || !has_kernel(stem))) return SMM_ERR_KERNEL;
-    const char *const copy = strdup(stem);
-    if (!copy) return SMM_ERR_MEMORY;
-    atomic_store(&forced_kernel, copy);
+    const char *const kept = keep_name(stem);
+    if (!kept) return SMM_ERR_MEMORY;
+    atomic_store(&forced_kernel, kept);
     atomic_fetch_add(&choices, 1);
     return SMM_OK;
 }
