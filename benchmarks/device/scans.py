@@ -2,9 +2,10 @@
 
     python -m benchmarks.device.scans [--series N] [--times T] [--states N ...]
 
-Kalman filters in float32, and one series of a million products. Rows are printed, not kept: nanoseconds for each
-time and series. The scan's bits are compared with those of the calls before anything is timed. JAX, if it is
-installed, runs `lax.scan` over matrices, multiplied by `einsum`, and over elements, each an array of its own.
+Kalman filters in float32, and one series of a million products. Rows are printed, not kept: nanoseconds for
+each time and series. The scan's bits are compared with those of the calls before anything is timed. JAX, if
+it is installed, runs `lax.scan` over matrices, multiplied by `einsum`, and over elements, each an array of
+its own.
 """
 
 from __future__ import annotations
