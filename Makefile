@@ -27,7 +27,7 @@ lint: $(VENV)/extra-dev  ## ruff, mypy, pyright, clang-format, in the versions t
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/python tools/layout.py
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 
