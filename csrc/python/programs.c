@@ -126,7 +126,7 @@ static int fill(program *self, PyObject *values, PyObject *steps, PyObject *inpu
         PyErr_NoMemory();
         return -1;
     }
-    self->program = (smm_program){(int)count_of_values, (int)count_of_steps, self->value, self->step};
+    self->program = (smm_program){(int)count_of_values, (int)count_of_steps, self->value, self->step, NULL};
     bool valid = self->inputs + self->outputs <= MOST_GIVEN;
     for (int v = 0; v < count_of_values && valid; v++)
         valid = parse_value(PyTuple_GET_ITEM(values, v), &self->value[v]);

@@ -56,7 +56,7 @@ static const smm_step steps[] = {
      .value = {Y, SOLUTION, C}},
 };
 
-static const smm_program program = {VALUES, 3, values, steps};
+static const smm_program program = {VALUES, 3, values, steps, NULL};
 static smm_planned *planned;
 
 static void fill(void) {
@@ -211,7 +211,7 @@ static void test_left_out(void) {
         {.kind = SMM_STEP_MAP, .function = SMM_FN_ADD, .call = number, .value = {MORE, X, Z}},
         {.kind = SMM_STEP_MAP, .function = SMM_FN_WHERE, .call = number, .value = {RESULT, X, X, MORE}},
     };
-    const smm_program some = {ALL, 3, numbers, own};
+    const smm_program some = {ALL, 3, numbers, own, NULL};
     smm_planned *its;
     smm_program_info about;
     CHECK(smm_plan_program(&some, &its, &about) == SMM_OK && about.tile < COUNT / 2, "planned");
@@ -252,7 +252,7 @@ static void test_overflow(void) {
     smm_value far[VALUES];
     memcpy(far, values, sizeof far);
     far[A].batch = far[B].batch = INTPTR_MAX - 7;
-    const smm_program other = {VALUES, 3, far, steps};
+    const smm_program other = {VALUES, 3, far, steps, NULL};
     smm_planned *its;
     smm_program_info about;
     CHECK(smm_plan_program(&other, &its, &about) == SMM_OK && about.tile > 0 && about.bytes > 1e19, "far apart");
@@ -308,7 +308,7 @@ static void test_conversions(void) {
                                   .from = source,
                                   .call = {.m = 1, .n = COUNT, .operand = {{.col = target_step}, {.col = step}}},
                                   .value = {1, 0}};
-        const smm_program one = {2, 1, both, &convert};
+        const smm_program one = {2, 1, both, &convert, NULL};
         smm_planned *its;
         CHECK(smm_plan_program(&one, &its, NULL) == SMM_OK, "%s to %s", names[source], names[target]);
         CHECK(smm_run_program(its, 1, (void *const[]){from, to}, NULL, NULL, NULL) == SMM_OK, "it runs");
