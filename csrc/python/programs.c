@@ -296,7 +296,7 @@ static int run(program *self, PyArrayObject *const arrays[], int dims, const int
             }
             PyThreadState *state = PyEval_SaveThread();
             const smm_status status =
-                smm_run_program(its->planned, length, data, &outer, times ? &of_loop : NULL, failures);
+                smm_run_program(its->planned, length, data, &outer, times ? &of_loop : NULL, times ? NULL : failures);
             PyEval_RestoreThread(state);
             if (status)
                 smm_raise(status, NULL);

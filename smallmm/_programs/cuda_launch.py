@@ -138,25 +138,13 @@ class _Launches:
         given = [None if number else next(taken) for number in self.is_number]
         stacks = [() if x is None else x[1][: len(x[1]) - core] for x, core in zip(given, cores, strict=True)]
         batch = np.broadcast_shapes(*stacks)
-        own = [
-            (0,) * len(batch) if x is None else _strides_in(batch, x[1], x[2], core)
-            for x, core in zip(given, cores, strict=True)
-        ]
-        extents, merged = _merged(batch, own)
-        ways = tuple(
-            _layout_of(x, shape, batch, steps)
-            for x, (_, _, shape, _), steps in zip(given, described.inputs, own, strict=True)
-        )
+        extents, merged, ways = laid_out(given, described.inputs, batch)
         shared = _core.cuda_device(device)[2]
         kernel = kernel_of(described, ways, len(extents), shared=shared)
         self.kernels[device, layouts] = kernel
         total = prod(batch)
         arrays = len(layouts) + (len(described.outputs) if len(layouts) == self.is_number.count(False) else 0)
-        numbers = sum(
-            2 if dtype in COMPLEX else 1
-            for number, (_, dtype, _, _) in zip(self.is_number, described.inputs, strict=True)
-            if number
-        )
+        numbers = words_of_numbers(self.is_number, described.inputs)
         words = [total, *[0] * (arrays + numbers)]
         if kernel.strided:
             words += [*extents, *(step for i in kernel.strided for step in merged[i])]
@@ -166,6 +154,28 @@ class _Launches:
             )[0]
         blocks = -(-total // kernel.matrices)
         return self._loaded[device, kernel.text], blocks, struct.pack(f"{len(words)}q", *words)
+
+
+def words_of_numbers(is_number: tuple[bool, ...], inputs: tuple[Any, ...]) -> int:
+    """Of the inputs that are given by value; complex ones have two."""
+    dtypes = [dtype for number, (_, dtype, _, _) in zip(is_number, inputs, strict=True) if number]
+    return sum(2 if dtype in COMPLEX else 1 for dtype in dtypes)
+
+
+def laid_out(
+    given: list[Any], inputs: tuple[Any, ...], batch: tuple[int, ...]
+) -> tuple[list[int], list[list[int]], tuple[Layout, ...]]:
+    """The batch dimensions and each input's strides over them, as `_merged` has them, and how each input
+    lies. given: what `_core.device_program` says of it; None for numbers."""
+    own = [
+        (0,) * len(batch) if x is None else _strides_in(batch, x[1], x[2], len(shape))
+        for x, (_, _, shape, _) in zip(given, inputs, strict=True)
+    ]
+    ways = tuple(
+        _layout_of(x, shape, batch, steps)
+        for x, (_, _, shape, _), steps in zip(given, inputs, own, strict=True)
+    )
+    return *_merged(batch, own), ways
 
 
 def _strides_in(

@@ -12,7 +12,7 @@ from .._gpu.device import _same_device
 from .._programs.arrays import any_failed, on_host
 from .._programs.compile import Description
 from .._programs.cuda_kernel import Kernel
-from .._programs.cuda_launch import _layout_of, _merged, _strides_in
+from .._programs.cuda_launch import laid_out, words_of_numbers
 from .._programs.cuda_steps import VECTOR
 from .._programs.dtypes import COMPLEX
 from .._programs.failures import note
@@ -125,25 +125,12 @@ class DeviceLoops:
             name, shape, strides, at = given[i]
             step = strides[0] * np.dtype(inputs[i][1]).itemsize
             given[i] = name, shape[1:], strides[1:], at or step % VECTOR
-        cores = [len(shape) for _, _, shape, _ in inputs]
-        own = [
-            (0,) * len(batch) if x is None else _strides_in(batch, x[1], x[2], core)
-            for x, core in zip(given, cores, strict=True)
-        ]
-        extents, steps = _merged(batch, own)
-        ways = tuple(
-            _layout_of(x, shape, batch, step)
-            for x, (_, _, shape, _), step in zip(given, inputs, own, strict=True)
-        )
+        extents, steps, ways = laid_out(given, inputs, batch)
         aligned = not any(prod(batch) * size * x.itemsize % VECTOR for x, size in self._ys(loop))
         kernel = loop_kernel(
             self.program, ways, len(extents), loop, aligned=aligned, shared=_core.cuda_device(device)[2]
         )
-        numbers = sum(
-            2 if dtype in COMPLEX else 1
-            for number, (_, dtype, _, _) in zip(loop.is_number, inputs, strict=True)
-            if number
-        )
+        numbers = words_of_numbers(loop.is_number, inputs)
         words = [prod(batch), *[0] * (len(layouts) + numbers)]
         if kernel.strided:
             words += [*extents, *(step for i in kernel.strided for step in steps[i])]

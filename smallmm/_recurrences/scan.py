@@ -68,7 +68,7 @@ class Scan:
         if not self.carry:
             raise ValueError(f"{name}: carry has no arrays; expected one, or a tuple of them")
         self.length = self._length(length)
-        firsts = [_at(x, 0) for x in self.xs]
+        firsts = [_first(x) for x in self.xs]
         self.operands = self.function._operands((*self.carry, *firsts, *self.consts))
         self.batch = self.function._batch(self.operands)
         self.plan = self._plan()
@@ -408,10 +408,10 @@ def _is_nested_numbers(x: Any) -> bool:
     return isinstance(x, list) and bool(x) and not any(hasattr(y, "dtype") for y in x)
 
 
-def _at(x: Any, t: int) -> Any:
-    """An array of one time; of no times one that stands for it."""
+def _first(x: Any) -> Any:
+    """An array of the first time; of no times one that stands for it."""
     if x.shape[0]:
-        return x[t]
+        return x[0]
     xp: Any = np if isinstance(x, np.ndarray) else namespace_of(x)
     return xp.zeros(tuple(x.shape)[1:], dtype=x.dtype)
 

@@ -119,7 +119,7 @@ def scan(
     >>> account[0].round(2)
     np.float64(57.27)
     """
-    call, times = _call("scan", function, carry, xs, consts, length, reverse, outputs, every, options)
+    call, times = _call("scan", function, carry, xs, consts, length, reverse, outputs, every, **options)
     return _checked(call, times, call.run(times, out, progress), outputs)
 
 
@@ -169,7 +169,7 @@ def scan_ex(
     >>> smallmm.scan_ex(invert, np.eye(2), b).time
     array([-1,  1])
     """
-    call, times = _call("scan_ex", function, carry, xs, consts, length, reverse, outputs, every, options)
+    call, times = _call("scan_ex", function, carry, xs, consts, length, reverse, outputs, every, **options)
     outcome = call.run(times, out, progress)
     raises = flag("scan_ex", "check_errors", check_errors)
     result = _checked(call, times, outcome, outputs) if raises else _result(call, outcome, outputs)
@@ -181,16 +181,13 @@ def _explain(
     carry: Any,
     xs: Any = None,
     *,
-    consts: Any = (),
-    length: int | None = None,
-    reverse: bool = False,
-    outputs: Literal["all", "last"] = "all",
-    every: int = 1,
     out: Any = None,
-    progress: bool | Callable[[int, int], Any] = False,
-    **options: Any,
+    progress: Any = False,
+    check_errors: bool = False,
+    **arguments: Any,
 ) -> FusedExplanation:
-    call, times = _call("scan", function, carry, xs, consts, length, reverse, outputs, every, options)
+    """How a scan would run; the named arguments do not matter."""
+    call, times = _call("scan", function, carry, xs, **arguments)
     return call.explain(times)
 
 
@@ -208,7 +205,7 @@ def scanned(
     outputs: str = "all",
 ) -> ScanResult:
     """A scan within a public function, which messages name."""
-    call, times = _call(name, function, carry, xs, consts, None, reverse, outputs, 1, {})
+    call, times = _call(name, function, carry, xs, consts, reverse=reverse, outputs=outputs)
     return _checked(call, times, call.run(times, None), outputs)
 
 
@@ -217,12 +214,12 @@ def _call(
     function: Any,
     carry: Any,
     xs: Any,
-    consts: Any,
-    length: int | None,
-    reverse: bool,
-    outputs: str,
-    every: int,
-    options: dict[str, Any],
+    consts: Any = (),
+    length: int | None = None,
+    reverse: bool = False,
+    outputs: str = "all",
+    every: int = 1,
+    **options: Any,
 ) -> tuple[Scan, Times]:
     if not callable(function):
         raise TypeError(f"{name}: function is {shown(function)}; expected a function")
