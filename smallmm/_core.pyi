@@ -137,7 +137,7 @@ def device_convolve_new(  # NotImplemented: it is not for this path
 def device_of(x: Any, label: str, /) -> tuple[int, str, tuple[int, ...]]: ...
 def device_empty(shape: tuple[int, ...], dtype: str, device: int, stream: int, /) -> tuple[Any, int]: ...
 def device_program(
-    plan: Callable[[int, tuple[Any, ...]], tuple[Any, int, bytes]],
+    plan: Callable[[int, tuple[Any, ...]], tuple[Any, ...] | list[Any]],
     stream: int,
     labels: tuple[str, ...],
     numbers: tuple[float, ...],

@@ -41,7 +41,7 @@ class Kernel(NamedTuple):
     threads: int  # of a block
     matrices: int  # of a block
     shared: int  # bytes of a block
-    strided: tuple[int, ...]  # which inputs have strides among the arguments
+    strided: tuple[int, ...]  # which inputs, and then outputs, have strides among the arguments
 
 
 def kernel_of(
@@ -63,6 +63,7 @@ class _Writer:
         self.values = values_of(program)
         self.steps = Steps(program, self.values)
         self.ones = [i for i, x in zip(self.inputs, layouts, strict=True) if x.kind in ("one", "number")]
+        self.strided = [i for i, x in zip(self.inputs, layouts, strict=True) if x.kind == "strided"]
 
     def kernel(self, lanes: int) -> Kernel:
         sizes = {x.size for x in self.values if x.kind != CONSTANT}
@@ -88,7 +89,7 @@ class _Writer:
 
     def _head(self, lanes: int, pitch: int, threads: int) -> list[str]:
         """What comes before the steps: sizes, arguments, constants."""
-        strided = sum(x.kind == "strided" for x in self.layouts)
+        strided = len(self.strided)
         given = [i for i, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "number"]
         numbers = sum(self.values[i].size for i in given)
         arrays = len(self.layouts) - len(given) + len(self.outputs)
@@ -174,16 +175,38 @@ class _Writer:
         ]
 
     def _offset(self, i: int, matrix: str) -> str:
-        strided = [j for j, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "strided"]
-        offset = f"offset_of(args.extent, args.stride[{strided.index(i)}], {matrix})"
-        return f"2 * {offset}" if self._is_complex(i) else offset
+        offset = f"offset_of(args.extent, args.stride[{self.strided.index(i)}], {matrix})"
+        return f"2 * {offset}" if self._described(i)[0] in COMPLEX else offset
 
-    def _is_complex(self, i: int) -> bool:
-        """Whether an input's elements are two numbers each."""
-        return next(dtype for index, dtype, *_ in self.program.inputs if index == i) in COMPLEX
+    def _described(self, i: int) -> tuple[str, tuple[int, ...]]:
+        """The dtype and shape of an input or output."""
+        given = (*self.program.inputs, *self.program.outputs)
+        return next((dtype, shape) for index, dtype, shape, _ in given if index == i)
 
     def _strided(self) -> tuple[int, ...]:
-        return tuple(i for i, x in enumerate(self.layouts) if x.kind == "strided")
+        given = [*self.inputs, *self.outputs]
+        return tuple(given.index(i) for i in self.strided)
+
+    def _element(self, i: int, layout: Layout) -> str:
+        """Where element e of a matrix of an input lies in memory."""
+        strides = tuple(layout.core)
+        dtype, shape = self._described(i)
+        if strides and dtype in COMPLEX:
+            shape, strides = (*shape, 2), (*(2 * step for step in strides), 1)
+        return index_of("e", *merged(shape[::-1], [strides[::-1]]), 0) if strides else "e"
+
+    def _gathered(self, i: int, layout: Layout, at: str | int, base: str) -> list[str]:
+        """Bring a warp's matrices of a strided input, this thread's at offset{i} from `base`."""
+        x, element = self.values[i], self._element(i, layout)
+        kind = c_type(x.dtype)
+        if element == "e":
+            what = f"{kind}, {x.size}, {str(layout.aligned).lower()}"
+            return [f"load_apart<{what}>(warp, {at}, {base}, offset{i});"]
+        return [
+            "#pragma unroll 8",
+            f"for (int e = lane; e < {x.size}; e += LANES)",
+            f"    reinterpret_cast<{kind} *>(mine + {at})[e] = ({base} + offset{i})[{element}];",
+        ]
 
     def _of_numbers(self) -> Kernel:
         """Every value is a number: a thread takes neighbours, as many as fill a vector."""
@@ -285,11 +308,7 @@ class _Writer:
         for i, layout in zip(self.inputs, self.layouts, strict=True):
             x = self.values[i]
             kind = c_type(x.dtype)
-            strides = tuple(layout.core)
-            shape = next(shape for index, _, shape, _ in self.program.inputs if index == i)
-            if strides and self._is_complex(i):
-                shape, strides = (*shape, 2), (*(2 * step for step in strides), 1)
-            element = index_of("e", *merged(shape[::-1], [strides[::-1]]), 0) if strides else "e"
+            element = self._element(i, layout)
             where = f"reinterpret_cast<{kind} *>"
             match layout.kind:
                 case "flat":
@@ -305,12 +324,8 @@ class _Writer:
                     ]
                 case _:
                     matrix = "first + thread / LANES < args.batch ? first + thread / LANES : args.batch - 1"
-                    body += [
-                        "{",
-                        f"    const {kind} *const from = {self._data(i)} + {self._offset(i, matrix)};",
-                    ]
-                    body += ["#pragma unroll 8", f"    for (int e = lane; e < {x.size}; e += LANES)"]
-                    body += [f"        {where}(mine + {at[i]})[e] = from[{element}];", "}"]
+                    body.append(f"const long long offset{i} = {self._offset(i, matrix)};")
+                    body += self._gathered(i, layout, at[i], self._data(i))
         body += ["copies_done();", "__syncthreads();" if self.ones else "__syncwarp();"]
         arguments = ["mine", "lane"]
         for i in self.inputs:

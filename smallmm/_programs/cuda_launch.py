@@ -12,6 +12,7 @@ from .. import _core
 from .._gpu.device import _same_device
 from .compile import compiled, dense_strides
 from .cuda_kernel import Kernel, Layout, kernel_of
+from .cuda_steps import VECTOR
 from .dtypes import COMPLEX
 from .record import Record
 
@@ -172,8 +173,8 @@ def laid_out(
         for x, (_, _, shape, _) in zip(given, inputs, strict=True)
     ]
     ways = tuple(
-        _layout_of(x, shape, batch, steps)
-        for x, (_, _, shape, _), steps in zip(given, inputs, own, strict=True)
+        _layout_of(x, shape, np.dtype(dtype).itemsize, batch, steps)
+        for x, (_, dtype, shape, _), steps in zip(given, inputs, own, strict=True)
     )
     return *_merged(batch, own), ways
 
@@ -204,7 +205,9 @@ def _merged(batch: tuple[int, ...], own: list[tuple[int, ...]]) -> tuple[list[in
     return extents or [1], [x or [0] for x in merged]
 
 
-def _layout_of(given: Any, core: tuple[int, ...], batch: tuple[int, ...], steps: tuple[int, ...]) -> Layout:
+def _layout_of(
+    given: Any, core: tuple[int, ...], itemsize: int, batch: tuple[int, ...], steps: tuple[int, ...]
+) -> Layout:
     if given is None:
         return Layout("number")
     _, shape, strides, at = given
@@ -218,4 +221,5 @@ def _layout_of(given: Any, core: tuple[int, ...], batch: tuple[int, ...], steps:
         return Layout("flat", (), at == 0)
     if not any(found[: len(batch)]):
         return Layout("one", inner)
-    return Layout("strided", inner)
+    aligned = at == 0 and not any(step * itemsize % VECTOR for step in steps)
+    return Layout("strided", inner, aligned)

@@ -8,14 +8,15 @@ import numpy as np
 
 from .._base.errors import LinAlgError, shown
 from .._calls.arrays import without_labels
+from .._libraries import on_device
 from .._programs.arrays import on_host
 from .._programs.compose import namespace_of
 from .._programs.fuse import fuse
 from .._programs.fused import Fused
-from .scan import Scan
+from .scan import Outcome, Scan
 from .times import Times
 
-_CHUNK = 64  # times that are combined one after the other; part of what results are
+_CHUNK = 32  # times that are combined one after the other; part of what results are
 _steps: WeakKeyDictionary[Fused[..., Any], Fused[..., Any]] = WeakKeyDictionary()
 
 
@@ -54,10 +55,10 @@ def associative_scan(function: Callable[..., Any], xs: Any, *, reverse: bool = F
 
     Notes
     -----
-    Chunks of 64 times are computed one time after the other, all at once; then so are the chunks' last
-    results, and so on; and the function combines each with what came before its chunk. 2 calls of the
-    function for each time, 4 passes over memory. The order depends on the number of times alone: bits do not
-    change with threads, devices and batch.
+    What chunks of 32 times make is computed one time after the other, all chunks at once; then, in the same
+    way, what all chunks before each make; from there each chunk is computed again. Of up to 32 times that is
+    `scan`. 2 calls of the function for each time, 3 passes over memory. The order depends on the number of
+    times alone: bits do not change with threads, devices and batch.
 
     W. D. Hillis and G. L. Steele, "Data parallel algorithms" (1986); G. E. Blelloch, "Prefix sums and their
     applications" (1990).
@@ -93,63 +94,94 @@ def associative_scan(function: Callable[..., Any], xs: Any, *, reverse: bool = F
 
 def prefixes(function: Fused[..., Any], arrays: list[Any], reverse: bool) -> tuple[list[Any], np.ndarray]:
     """What `associative_scan` returns, and info of each series."""
-    xp: Any = np if all(isinstance(x, np.ndarray) for x in arrays) else namespace_of(arrays[0])
-    arrays = [xp.flip(x, axis=0) for x in arrays] if reverse else arrays
-    failures: list[Any] = []
-    results = _prefixes(function, arrays, xp, failures)
-    results = [xp.flip(x, axis=0) for x in results] if reverse else results
-    return results, _per_series(function._name, failures, arrays[0].ndim - 1 - len(function._inputs[0]))
-
-
-def _prefixes(function: Fused[..., Any], arrays: list[Any], xp: Any, failures: list[Any]) -> list[Any]:
-    """Results for each time. To failures info of each call is added, whose last dimensions are those of the
-    batch."""
+    cores = [len(dims) for dims in function._inputs[: len(arrays)]]
+    batch = max(x.ndim - 1 - core for x, core in zip(arrays, cores, strict=True))
+    series = _Series(function, batch)
     times = arrays[0].shape[0]
-    if times <= _CHUNK:
-        return _one_by_one(function, arrays, xp, failures)
-    chunks = times // _CHUNK
-    heads = [xp.reshape(x[: chunks * _CHUNK], (chunks, _CHUNK, *x.shape[1:])) for x in arrays]
-    heads = [xp.moveaxis(x, 1, 0) for x in heads]
-    local = _one_by_one(function, heads, xp, failures)
-    before = _prefixes(function, [x[-1] for x in local], xp, failures)
-    local = [xp.moveaxis(x, 0, 1) for x in local]
-    later = _combined(function, [x[:-1, None] for x in before], [x[1:] for x in local], failures)
-    parts = [[x[0] for x in local], [xp.reshape(x, (-1, *x.shape[2:])) for x in later]]
-    if rest := [x[chunks * _CHUNK :] for x in arrays if times % _CHUNK]:
-        rest = _one_by_one(function, rest, xp, failures)
-        parts.append(_combined(function, [x[-1:] for x in before], rest, failures))
-    return [xp.concat(own, axis=0) for own in zip(*parts, strict=True)]
+    results = series.on_device(arrays, reverse) if times > _CHUNK else None
+    if results is None:
+        xp: Any = np if all(isinstance(x, np.ndarray) for x in arrays) else namespace_of(arrays[0])
+        aligned = [
+            xp.reshape(x, (times, *[1] * (batch + 1 + core - x.ndim), *x.shape[1:]))
+            for x, core in zip(arrays, cores, strict=True)
+        ]
+        aligned = [xp.flip(x, axis=0) for x in aligned] if reverse else aligned
+        results = series.prefixes(aligned, xp)
+        results = [xp.flip(x, axis=0) for x in results] if reverse else results
+    return results, _per_series(function._name, series.failures, batch)
 
 
-def _one_by_one(function: Fused[..., Any], arrays: list[Any], xp: Any, failures: list[Any]) -> list[Any]:
-    """Results for each time, by a scan."""
-    if function not in _steps:
-        _steps[function] = _step_of(function)
-    first = [x[:1] for x in arrays]
-    if not arrays[0].shape[0]:
-        return first
-    rest = tuple(x[1:] for x in arrays)
-    call = Scan("associative_scan", _steps[function], tuple(x[0] for x in arrays), rest, (), None, {})
-    if not call.length:
-        results = call.plan.results
-        return [xp.asarray(x, dtype=getattr(xp, y.dtype.name)) for x, y in zip(first, results, strict=False)]
-    found = call.run(Times(call.length, 1, False), None)
-    if found.info is not None:
-        failures.append(found.info[..., 0])
-    first = [
-        xp.broadcast_to(xp.asarray(x, dtype=y.dtype), (1, *y.shape[1:]))
-        for x, y in zip(first, found.ys, strict=True)
+class _Series:
+    """Series with so many batch dimensions. failures: codes, whose last dimensions those are."""
+
+    def __init__(self, function: Fused[..., Any], batch: int) -> None:
+        if function not in _steps:
+            _steps[function] = _step_of(function)
+        self.step = _steps[function]
+        self.batch = batch
+        self.failures: list[Any] = []
+
+    def prefixes(self, arrays: list[Any], xp: Any) -> list[Any]:
+        """Results for each time."""
+        times = arrays[0].shape[0]
+        if not times:
+            return arrays
+        first = [x[0] for x in arrays]
+        if times <= _CHUNK:
+            ys = self._scanned(first, [x[1:] for x in arrays]).ys
+            return _after(xp, first, ys)
+        whole, rest = divmod(times - 1, _CHUNK)
+        totals, end = whole + (rest > 0) - 1, times - rest
+        chunks = [xp.moveaxis(xp.reshape(x[1:end], (whole, _CHUNK, *x.shape[1:])), 1, 0) for x in arrays]
+        made = self._scanned([x[0, :totals] for x in chunks], [x[1:, :totals] for x in chunks]).carry
+        before = self.prefixes(_after(xp, first, made), xp)
+        last = [x[whole] for x in before] if rest else [], [x[end:] for x in arrays]
+        if xp is not np:
+            parts = [
+                [x[:1] for x in before],
+                [
+                    xp.reshape(xp.moveaxis(y, 0, 1), (-1, *y.shape[2:]))
+                    for y in self._scanned([x[:whole] for x in before], chunks).ys
+                ],
+                *([self._scanned(*last).ys] if rest else []),
+            ]
+            return [xp.concat(list(own), axis=0) for own in zip(*parts, strict=True)]
+        results = [np.empty((times, *x.shape[1:]), x.dtype) for x in before]
+        for x, y in zip(results, before, strict=True):
+            x[0] = y[0]
+        outs = [x[1:end].reshape(whole, _CHUNK, *x.shape[1:]).swapaxes(0, 1) for x in results]
+        self._scanned([x[:whole] for x in before], chunks, outs)
+        if rest:
+            self._scanned(*last, [x[end:] for x in results])
+        return results
+
+    def _scanned(self, carry: list[Any], xs: list[Any], out: list[Any] | None = None) -> Outcome:
+        call = Scan("associative_scan", self.step, tuple(carry), tuple(xs), (), None, {})
+        found = call.run(Times(call.length, 1, False), out)
+        if found.info is not None:
+            self.failures.append(found.info[..., 0])
+        return found
+
+    def on_device(self, arrays: list[Any], reverse: bool) -> list[Any] | None:
+        """By kernels that one call of the core launches; None: there are none for such arrays."""
+        if not on_device(arrays[0]):
+            return None
+        first, rest = tuple(x[0] for x in arrays), tuple(x[1:] for x in arrays)
+        call = Scan("associative_scan", self.step, first, rest, (), None, {})
+        found = call.prefixes_on_device(arrays, _CHUNK, reverse)
+        if found is None:
+            return None
+        results, failures = found
+        self.failures += failures
+        return results
+
+
+def _after(xp: Any, first: list[Any], others: list[Any]) -> list[Any]:
+    """One element, and after it others, for each array."""
+    return [
+        xp.concat([xp.broadcast_to(xp.asarray(x, dtype=y.dtype), (1, *y.shape[1:])), y], axis=0)
+        for x, y in zip(first, others, strict=True)
     ]
-    return [xp.concat([x, y], axis=0) for x, y in zip(first, found.ys, strict=True)]
-
-
-def _combined(function: Fused[..., Any], a: list[Any], b: list[Any], failures: list[Any]) -> list[Any]:
-    _, results, columns = function.parts(*a, *b)
-    if columns is not None:
-        codes = on_host(function._name, columns)
-        first = (codes != 0).argmax(-1)
-        failures.append(np.take_along_axis(codes, first[..., None], -1)[..., 0])
-    return list(results)
 
 
 def _per_series(name: str, failures: list[Any], batch: int) -> Any:

@@ -15,7 +15,7 @@ from .._programs.cuda_kernel import (
     _placed,
     _Writer,
 )
-from .._programs.cuda_steps import WARP, NotFused, Step, c_type, index_of, merged
+from .._programs.cuda_steps import WARP, NotFused, Step, c_type
 
 INFO = 3  # numbers of a matrix's first failure: code, time from 1, column
 
@@ -35,11 +35,16 @@ class Loop(NamedTuple):
 
 
 def loop_kernel(
-    program: Description, layouts: tuple[Layout, ...], dims: int, loop: Loop, *, aligned: bool, shared: int
+    program: Description,
+    layouts: tuple[Layout, ...],
+    dims: int,
+    loop: Loop,
+    ys: tuple[Layout, ...],
+    shared: int,
 ) -> Kernel:
-    """As `cuda_kernel.kernel_of`. Layouts of what moves are those of each time. aligned: the outputs that
-    move are at multiples of 16 bytes at each time."""
-    return _LoopWriter(program, layouts, dims, shared, loop, aligned).kernel(0)
+    """As `cuda_kernel.kernel_of`. ys: how the outputs that move lie, "flat" or "strided". Layouts of what
+    moves are those of each time."""
+    return _LoopWriter(program, layouts, dims, shared, loop, ys).kernel(0)
 
 
 class _Room(NamedTuple):
@@ -60,7 +65,7 @@ class _LoopWriter(_Writer):
         dims: int,
         shared: int,
         loop: Loop,
-        aligned: bool,
+        ys: tuple[Layout, ...],
     ) -> None:
         own = loop.carries + loop.xs
         layouts = tuple(
@@ -68,12 +73,14 @@ class _LoopWriter(_Writer):
         )
         super().__init__(program, layouts, dims, shared)
         n = loop.carries
-        self.has_info, self.aligned = loop.has_info, aligned
+        self.has_info = loop.has_info
         self.before, self.xs, self.consts = self.inputs[:n], self.inputs[n:own], self.inputs[own:]
         self.after = self.outputs[:n]
         self.info = self.outputs[-1] if loop.has_info else -1
         self.ys = self.outputs[n : len(self.outputs) - loop.has_info]
         self.moving = [*self.xs, *self.ys]
+        self.ways = dict(zip((*self.inputs, *self.ys), (*layouts, *ys), strict=True))
+        self.strided += [i for i in self.ys if self.ways[i].kind == "strided"]
         self.sometimes = self._for_outputs()
 
     def _of_numbers(self) -> Kernel:
@@ -148,31 +155,19 @@ class _LoopWriter(_Writer):
         constness = "const " if i in self.inputs else ""
         return f"reinterpret_cast<{constness}{c_type(self.values[i].dtype)} *>(mine + {at})"
 
-    def _element(self, i: int, layout: Layout) -> str:
-        """Where element e of a matrix of an input lies in memory."""
-        strides = tuple(layout.core)
-        shape = next(shape for index, _, shape, _ in self.program.inputs if index == i)
-        if strides and self._is_complex(i):
-            shape, strides = (*shape, 2), (*(2 * step for step in strides), 1)
-        return index_of("e", *merged(shape[::-1], [strides[::-1]]), 0) if strides else "e"
-
     def _load(self, i: int, at: str | int, base: str) -> list[str]:
         """Bring a warp's matrices of an input, from `base` on, to their places."""
-        x, layout = self.values[i], self.layouts[self.inputs.index(i)]
-        kind = c_type(x.dtype)
-        if layout.kind == "flat":
-            aligned = str(layout.aligned).lower()
-            return [f"load<{kind}, {x.size}, {aligned}>(warp, {at}, {base} + first * {x.size}, count);"]
-        return [
-            "#pragma unroll 8",
-            f"for (int e = lane; e < {x.size}; e += LANES)",
-            f"    reinterpret_cast<{kind} *>(mine + {at})[e] =",
-            f"        ({base} + offset{i})[{self._element(i, layout)}];",
-        ]
+        x, layout = self.values[i], self.ways[i]
+        if layout.kind == "strided":
+            return self._gathered(i, layout, at, base)
+        what = f"{c_type(x.dtype)}, {x.size}, {str(layout.aligned).lower()}"
+        return [f"load<{what}>(warp, {at}, {base} + first * {x.size}, count);"]
 
     def _store(self, i: int, at: int, base: str) -> str:
-        x = self.values[i]
-        what = f"{c_type(x.dtype)}, {x.size}, {str(i in self.after or self.aligned).lower()}"
+        x, layout = self.values[i], self.ways.get(i, Layout("flat"))
+        what = f"{c_type(x.dtype)}, {x.size}, {str(layout.aligned).lower()}"
+        if layout.kind == "strided":
+            return f"store_apart<{what}>(warp, {at}, {base}, offset{i}, count);"
         return f"store<{what}>(warp, {at}, {base} + first * {x.size}, count);"
 
     def _load_shared(self, i: int, layout: Layout, at: int) -> list[str]:
@@ -213,10 +208,8 @@ class _LoopWriter(_Writer):
 
     def _begin(self, at: dict[int, int], room: _Room) -> list[str]:
         """Before the first time: what is carried, what stays, and the first of what moves."""
-        body = []
+        body = [f"const long long offset{i} = {self._offset(i, 'matrix')};" for i in self.strided]
         for i, layout in zip(self.inputs, self.layouts, strict=True):
-            if layout.kind == "strided":
-                body.append(f"const long long offset{i} = {self._offset(i, 'matrix')};")
             if i in self.ones:
                 body += self._load_shared(i, layout, room.shared[i])
         body += ["__syncthreads();"] if self.ones else []
@@ -240,7 +233,9 @@ class _LoopWriter(_Writer):
             kind = c_type(self.values[i].dtype)
             body.append(f"{constness}{kind} *at{i} = {self._data(i)} + args.start[{m}];")
         body += ["long long until = args.until;", "__syncwarp();"]
-        return body + [line for i in self.xs for line in self._load(i, at[i], f"at{i}")]
+        body.append("if (args.length) {")
+        body += [line for i in self.xs for line in self._load(i, at[i], f"at{i}")]
+        return [*body, "}"]
 
     def _one_time(self, at: dict[int, int], room: _Room) -> list[str]:
         one = room.lanes == 1

@@ -11,12 +11,13 @@ from .. import _core
 from .._gpu.device import _same_device
 from .._programs.arrays import any_failed, on_host
 from .._programs.compile import Description
-from .._programs.cuda_kernel import Kernel
+from .._programs.cuda_kernel import Kernel, Layout
 from .._programs.cuda_launch import laid_out, words_of_numbers
 from .._programs.cuda_steps import VECTOR
 from .._programs.dtypes import COMPLEX
 from .._programs.failures import note
 from .cuda_loop import INFO, Loop, loop_kernel
+from .cuda_prefixes import Ladder, ladder_of
 
 _MOST_LAYOUTS = 64
 
@@ -28,6 +29,7 @@ class DeviceLoops:
         self.program = program
         self._known: dict[Any, tuple[Any, Kernel, bytes]] = {}
         self._loaded: dict[tuple[int, str], Any] = {}
+        self._ladders: dict[Any, Ladder] = {}
 
     def run(self, scan: Any, times: Any, shown: Any) -> tuple[list[Any], list[Any], Any]:
         """The carries, the other results and info, new arrays of the operands' library, in the order of its
@@ -70,6 +72,19 @@ class DeviceLoops:
         labels = (f"{scan.name}: an operand",) * len(arrays)
         _core.device_program(plan, library.stream(), labels, numbers, *arrays)
         return found[0]
+
+    def prefixes(
+        self, name: str, arrays: list[Any], batch: tuple[int, ...], chunk: int, reverse: bool
+    ) -> tuple[list[Any], list[np.ndarray]]:
+        """The prefixes of series, and codes of failures, as far as there are any."""
+        given = {f"xs[{i}]": x for i, x in enumerate(arrays)}
+        _, library = _same_device(name, given)
+        key = arrays[0].shape[0], batch, chunk, reverse
+        if key not in self._ladders:
+            if len(self._ladders) >= _MOST_LAYOUTS:
+                self._ladders.clear()
+            self._ladders[key] = Ladder(self, ladder_of(key[0], chunk), chunk, batch, reverse)
+        return self._ladders[key].run(name, list(given.values()), library)
 
     def _sorted(self, scan: Any) -> tuple[list[Any], tuple[float, ...], Any, Loop]:
         """Arrays and numbers among the operands, the arrays' library, and the loop."""
@@ -119,26 +134,28 @@ class DeviceLoops:
     def _found(
         self, device: int, layouts: tuple[Any, ...], loop: Loop, batch: tuple[int, ...]
     ) -> tuple[Any, Kernel, bytes]:
-        inputs = self.program.inputs
         given = loop.given(layouts)
         for i in range(loop.carries, loop.carries + loop.xs):
             name, shape, strides, at = given[i]
-            step = strides[0] * np.dtype(inputs[i][1]).itemsize
+            step = strides[0] * np.dtype(self.program.inputs[i][1]).itemsize
             given[i] = name, shape[1:], strides[1:], at or step % VECTOR
-        extents, steps, ways = laid_out(given, inputs, batch)
-        aligned = not any(prod(batch) * size * x.itemsize % VECTOR for x, size in self._ys(loop))
-        kernel = loop_kernel(
-            self.program, ways, len(extents), loop, aligned=aligned, shared=_core.cuda_device(device)[2]
+        extents, steps, ways = laid_out(given, self.program.inputs, batch)
+        ys = tuple(
+            Layout("flat", (), prod(batch) * size * x.itemsize % VECTOR == 0) for x, size in self._ys(loop)
         )
-        numbers = words_of_numbers(loop.is_number, inputs)
+        kernel = loop_kernel(self.program, ways, len(extents), loop, ys, _core.cuda_device(device)[2])
+        numbers = words_of_numbers(loop.is_number, self.program.inputs)
         words = [prod(batch), *[0] * (len(layouts) + numbers)]
         if kernel.strided:
             words += [*extents, *(step for i in kernel.strided for step in steps[i])]
+        return self.loaded(device, kernel), kernel, struct.pack(f"{len(words)}q", *words)
+
+    def loaded(self, device: int, kernel: Kernel) -> Any:
         if (device, kernel.text) not in self._loaded:
             self._loaded[device, kernel.text] = _core.cuda_program(
                 kernel.text, device, kernel.matrices, kernel.threads, kernel.shared
             )[0]
-        return self._loaded[device, kernel.text], kernel, struct.pack(f"{len(words)}q", *words)
+        return self._loaded[device, kernel.text]
 
 
 def _of_all_parts(name: str, batch: tuple[int, ...], infos: list[tuple[int, Any]]) -> np.ndarray:

@@ -146,7 +146,7 @@ def cumulative_matmul(a: "ArrayLike", *, reverse: bool = False) -> Any:
     Notes
     -----
     By `associative_scan`, which shares the times of a long series among threads: 4 n^3 operations for each
-    time and series. Of up to 64 times, from the first to the last, half as many. Where
+    time and series. Of up to 32 times, from the first to the last, half as many. Where
     x[t] = a[t] x[t-1], the products that lead from x[0] are those of the transposes,
     ``cumulative_matmul(a.mT).mT``.
 

@@ -244,12 +244,8 @@ class Scan:
         """Where the results are written: the caller's arrays if the program can."""
         ys: list[np.ndarray] = []
         for y, own in zip(self.plan.results[len(self.carry) :], outs, strict=True):
-            fits = (
-                type(own) is np.ndarray
-                and own.dtype == y.dtype
-                and own.flags.c_contiguous
-                and own.flags.aligned
-            )
+            fits = type(own) is np.ndarray and own.dtype == y.dtype and own.flags.aligned
+            fits = fits and core_strides(own, y.ndim) == core_strides(np.empty(y.shape, y.dtype), y.ndim)
             if not fits or any(np.may_share_memory(own, x) for x in (*read, *ys)):
                 own = np.empty((times.kept(), *self.batch, *y.shape), y.dtype)
             ys.append(own)
@@ -265,6 +261,20 @@ class Scan:
                 self.operands[i] = _full_on_device(self._like(), self.batch, self.operands[i])
         try:
             return Outcome(self.plan, *self._device_loops(program).run(self, times, shown))
+        except NotFused as why:
+            self.plan.why_not_on_device = str(why)
+            return None
+
+    def prefixes_on_device(
+        self, arrays: list[Any], chunk: int, reverse: bool
+    ) -> tuple[list[Any], list[np.ndarray]] | None:
+        """Of xs of all times, as `associative_scan` has them, and codes of failures; None: by no kernels."""
+        program = None if self._must_be_called() else self.plan.on_device()
+        same = all(dtype_of(x) == y.dtype for x, y in zip(arrays, self.plan.results, strict=False))
+        if program is None or not same:
+            return None
+        try:
+            return self._device_loops(program).prefixes(self.name, arrays, self.batch, chunk, reverse)
         except NotFused as why:
             self.plan.why_not_on_device = str(why)
             return None

@@ -27,6 +27,7 @@ import paths  # noqa: E402, F401
 from cases import COMPOSITIONS, FUNCTIONS, OF_MATRICES, WITH_B  # noqa: E402
 from matrices import deficient, extreme, good, good_definite, normal, not_finite  # noqa: E402
 from random_programs import random_numbers, random_program  # noqa: E402
+from scans import PREFIXES, elements  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import cuda  # noqa: E402
@@ -272,6 +273,22 @@ def of_scans(rng, _):
     return Case(text, call, draw, cores, 100 * program.tolerance / eps, call)
 
 
+def of_prefixes(rng, _):
+    """An associative scan, by the kernels of all levels."""
+    name = str(rng.choice(list(PREFIXES)))
+    case, times = PREFIXES[name], int(rng.choice([33, 34, rng.integers(33, 300), 1100]))
+    reverse, some_fail = bool(rng.random() < 0.5), rng.random() < 0.5 and name == "sum_of_inverses"
+
+    def draw(rng, _):
+        return list(elements(case, rng, times, some_fail))
+
+    def call(*arrays):
+        return smallmm.associative_scan(case.function, arrays, reverse=reverse)
+
+    cores = tuple(len(shape) for shape in case.shapes)
+    return Case(f"associative_scan of {name}, {times} times", call, draw, cores)
+
+
 KINDS = [of_matrices, of_matrices, of_rectangles, of_products, of_compositions, of_diagonals]
 
 
@@ -422,7 +439,7 @@ class Run:
             print(seed, flush=True)
         rng = np.random.default_rng(seed)
         dtype = str(rng.choice(DTYPES, p=[0.35, 0.35, 0.15, 0.15]))
-        programs = [of_programs, of_backward_passes, of_scans]
+        programs = [of_programs, of_backward_passes, of_scans, of_prefixes]
         kinds = programs if rng.random() < self.share else KINDS
         kind = kinds[rng.integers(len(kinds))]
         case = kind(rng, dtype)

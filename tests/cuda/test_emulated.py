@@ -103,10 +103,17 @@ def test_programs(emulated, part):
 
 
 @pytest.mark.parametrize(
-    "names", ["filtered,solved,number", "product,product_complex", "filtered9,spectrum", "solved8,product12"]
+    "names",
+    [
+        "filtered,solved,number",
+        "product,product_complex",
+        "filtered9,spectrum",
+        "solved8,product12",
+        "prefixes",
+    ],
 )
 def test_scans(emulated, names):
-    """One kernel for all times of a scan."""
+    """One kernel for all times of a scan, or for a level of an associative one."""
     emulated("scans.py", names)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import smallmm
 
-LENGTHS = [1, 2, 63, 64, 65, 127, 128, 129, 200, 4200]
+LENGTHS = [1, 2, 31, 32, 33, 34, 64, 65, 66, 200, 1025, 4200]
 
 
 @smallmm.fuse("(n,n),(n,n)->(n,n)")

@@ -124,3 +124,77 @@ def compare(case, carry, xs, consts, options, to=np.asarray, back=np.asarray):
         x = back(x)
         assert (x.shape, x.dtype) == (y.shape, y.dtype)
         np.testing.assert_array_equal(x, y)
+
+
+@smallmm.fuse("(n,n),(n,n)->(n,n)")
+def multiplied(a, b):
+    return a @ b
+
+
+@smallmm.fuse("(n,n),(n),(n,n),(n)->(n,n),(n)")
+def affine(a, b, c, d):
+    """x -> c (a x + b) + d"""
+    return c @ a, c @ b + d
+
+
+@smallmm.fuse("(n,n),(n,n)->(n,n)")
+def sum_of_inverses(a, b):
+    """A^-1 + B^-1, inverted: matrices in parallel."""
+    return smallmm.inv(smallmm.inv(a) + smallmm.inv(b))
+
+
+@smallmm.fuse
+def larger(a, b):
+    return np.maximum(a, b)
+
+
+class Associative(NamedTuple):
+    function: object
+    shapes: tuple  # of an element
+    batches: tuple  # of each array
+    dtype: str
+
+
+PREFIXES = {
+    "multiplied": Associative(multiplied, ((4, 4),), ((),), "f4"),
+    "multiplied3": Associative(multiplied, ((3, 3),), ((5,),), "f8"),
+    "multiplied12": Associative(multiplied, ((12, 12),), ((2, 1),), "f4"),
+    "complex": Associative(multiplied, ((2, 2),), ((3,),), "c16"),
+    "affine": Associative(affine, ((3, 3), (3,)), ((), (7,)), "f4"),
+    "sum_of_inverses": Associative(sum_of_inverses, ((2, 2),), ((4,),), "f8"),
+    "larger": Associative(larger, ((),), ((6,),), "f4"),
+}
+
+
+def elements(case, rng, times, some_fail=False):
+    """Such that products neither grow nor vanish."""
+    arrays = []
+    for shape, batch in zip(case.shapes, case.batches, strict=True):
+        x = rng.standard_normal((times, *batch, *shape))
+        if np.dtype(case.dtype).kind == "c":
+            x = x + 1j * rng.standard_normal(x.shape)
+        if len(shape) == 2:
+            x = 0.03 * x + np.eye(shape[0])
+        arrays.append(x.astype(case.dtype))
+    if some_fail:
+        arrays[0][times // 2, ..., 1:, :, :] = 0
+    return tuple(arrays)
+
+
+def of_prefixes(case, arrays, reverse):
+    """Results and info."""
+    try:
+        return smallmm.associative_scan(case.function, arrays, reverse=reverse), 0
+    except smallmm.LinAlgError as error:
+        return error.result, error.info
+
+
+def compare_prefixes(case, arrays, reverse, to, back):
+    """An associative scan of arrays as `to` makes them with that on the host."""
+    expected, codes = of_prefixes(case, arrays, reverse)
+    found, info = of_prefixes(case, tuple(map(to, arrays)), reverse)
+    np.testing.assert_array_equal(info, codes)
+    for x, y in zip(found, expected, strict=True):
+        x = back(x)
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        np.testing.assert_array_equal(x, y)

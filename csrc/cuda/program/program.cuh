@@ -98,6 +98,28 @@ template <class X, int ELEMENTS, bool ALIGNED> inline void store(const char *war
     for (int u = threadIdx.x % 32; u < count * UNITS; u += 32) store_unit<X, ELEMENTS, UNIT>(warp, at, to, u);
 }
 
+/* The same of matrices that are dense, each by itself: `offset` is where this thread's begins. */
+template <class X, int ELEMENTS, bool ALIGNED>
+inline void load_apart(char *warp, int at, const X *from, long long offset) {
+    constexpr int UNIT = unit_of<X, ELEMENTS, ALIGNED>(), UNITS = ELEMENTS * sizeof(X) / UNIT;
+#pragma unroll 8
+    for (int first = 0; first < MATRICES * UNITS; first += 32) {
+        const int u = first + threadIdx.x % 32, matrix = u / UNITS;
+        const long long own = __shfl_sync(~0u, offset, matrix * LANES % 32);
+        if (u < MATRICES * UNITS) load_unit<X, ELEMENTS, UNIT>(warp, at, from + (own - matrix * ELEMENTS), u);
+    }
+}
+template <class X, int ELEMENTS, bool ALIGNED>
+inline void store_apart(const char *warp, int at, X *to, long long offset, int count) {
+    constexpr int UNIT = unit_of<X, ELEMENTS, ALIGNED>(), UNITS = ELEMENTS * sizeof(X) / UNIT;
+#pragma unroll 8
+    for (int first = 0; first < MATRICES * UNITS; first += 32) {
+        const int u = first + threadIdx.x % 32, matrix = u / UNITS;
+        const long long own = __shfl_sync(~0u, offset, matrix * LANES % 32);
+        if (u < count * UNITS) store_unit<X, ELEMENTS, UNIT>(warp, at, to + (own - matrix * ELEMENTS), u);
+    }
+}
+
 /* Between a thread's registers and its place in shared memory. */
 template <int ELEMENTS, class X> inline void fetch(X *to, const char *from) {
     constexpr int WIDE = ELEMENTS * sizeof(X) % 16 == 0 ? 16 / sizeof(X) : 1;

@@ -72,47 +72,57 @@ static PyObject *layout_of(const smm_buffer *b) {
                          (int)((uintptr_t)b->x.data % 16));
 }
 
-/* What plan(device, layouts) says: (kernel, blocks, arguments). The arguments are words of 8 bytes: one, then the
- * addresses, then the numbers, then others; the addresses and numbers are filled in. */
-static int launch(PyObject *plan, PyObject *layouts, PyObject *numbers, const smm_buffer b[], int count, void *stream) {
+/* One launch, as plan(device, layouts) says: (kernel, blocks, arguments), or with them which arrays they are about, as
+ * bytes. The arguments are words of 8 bytes: one, then an offset from the address of each array, then the numbers, then
+ * others; addresses and numbers are filled in. Without bytes the arrays are all of them, in their order. */
+static int launch(PyObject *one, PyObject *numbers, const smm_buffer b[], int count, void *stream) {
     enum { MOST_BYTES = 8 * MOST_WORDS };
-    PyObject *found = PyObject_CallFunction(plan, "iO", b->x.device.device_id, layouts);
     PyObject *capsule;
     long long blocks, words[MOST_WORDS];
     const char *bytes;
-    Py_ssize_t length, more = PyTuple_GET_SIZE(numbers);
-    int done = -1;
-    if (!found || !PyArg_ParseTuple(found, "OLy#", &capsule, &blocks, &bytes, &length)) goto end;
+    const unsigned char *which = NULL;
+    Py_ssize_t length, own = count, more = PyTuple_GET_SIZE(numbers);
+    if (!PyArg_ParseTuple(one, "OLy#|y#", &capsule, &blocks, &bytes, &length, &which, &own)) return -1;
     const program_kernel *x = PyCapsule_GetPointer(capsule, CAPSULE);
-    if (!x) goto end;
-    if (length > MOST_BYTES || length < 8 * (1 + count + more)) {
+    if (!x) return -1;
+    bool fits = length <= MOST_BYTES && length >= 8 * (1 + own + more);
+    for (Py_ssize_t i = 0; i < own && which; i++) fits = fits && which[i] < count;
+    if (!fits) {
         PyErr_SetString(PyExc_ValueError, "the arguments of a program are too few or too many");
-        goto end;
+        return -1;
     }
     memcpy(words, bytes, (size_t)length);
-    for (int i = 0; i < count; i++) words[1 + i] = (intptr_t)b[i].x.data;
+    for (Py_ssize_t i = 0; i < own; i++) words[1 + i] += (intptr_t)b[which ? which[i] : i].x.data;
     for (Py_ssize_t i = 0; i < more; i++) {
         const double number = PyFloat_AsDouble(PyTuple_GET_ITEM(numbers, i));
-        memcpy(&words[1 + count + i], &number, sizeof number);
+        memcpy(&words[1 + own + i], &number, sizeof number);
     }
-    if (PyErr_Occurred()) goto end;
+    if (PyErr_Occurred()) return -1;
     smm_cuda_status status = SMM_CUDA_OK;
     if (blocks) {
         Py_BEGIN_ALLOW_THREADS;
         status = smm_cuda_run_program(&x->kernel, blocks, words, x->device, stream);
         Py_END_ALLOW_THREADS;
     }
-    if (status)
-        smm_raise_cuda(status);
-    else
-        done = 0;
-end:
-    Py_XDECREF(found);
+    if (status) smm_raise_cuda(status);
+    return status ? -1 : 0;
+}
+
+/* The launch that the plan says, or those of a list, one after the other. */
+static int launch_all(PyObject *plan, PyObject *layouts, PyObject *numbers, const smm_buffer b[], int count,
+                      void *stream) {
+    PyObject *found = PyObject_CallFunction(plan, "iO", b->x.device.device_id, layouts);
+    if (!found) return -1;
+    int done = 0;
+    if (!PyList_Check(found)) done = launch(found, numbers, b, count, stream);
+    for (Py_ssize_t i = 0; PyList_Check(found) && i < PyList_GET_SIZE(found) && !done; i++)
+        done = launch(PyList_GET_ITEM(found, i), numbers, b, count, stream);
+    Py_DECREF(found);
     return done;
 }
 
-/* device_program(plan, stream, labels, numbers, *arrays): launch a program on arrays of any library, outputs included,
- * and on numbers. */
+/* device_program(plan, stream, labels, numbers, *arrays): launch a program, or several, on arrays of any library,
+ * outputs included, and on numbers. */
 static PyObject *device_program(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs) {
     const int count = (int)nargs - 4;
     if (count < 1 || count > MOST_ARRAYS || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) < count ||
@@ -129,7 +139,7 @@ static PyObject *device_program(PyObject *Py_UNUSED(module), PyObject *const *ar
         done = layout;
         if (done) PyTuple_SET_ITEM(layouts, i, layout);
     }
-    done = done && launch(args[0], layouts, args[3], b, count, (void *)stream) == 0;
+    done = done && launch_all(args[0], layouts, args[3], b, count, (void *)stream) == 0;
     PyErr_Fetch(&type, &raised, &trace); /* a library may run Python when it takes an array back */
     if (done)
         smm_hold_buffers(b, count, b->x.device.device_id, (void *)stream);

@@ -9,26 +9,55 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
 import paths  # noqa: E402, F401
-from scans import SCANS, compare, drawn  # noqa: E402
+from scans import PREFIXES, SCANS, compare, compare_prefixes, drawn, elements  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import _core, cuda  # noqa: E402
+from smallmm._recurrences.associative import _Series  # noqa: E402
 from smallmm._recurrences.scan import Scan  # noqa: E402
 
 RNG = np.random.default_rng(0)
 
 
 def main():
-    Scan._by_calls = None  # a kernel runs all of them
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
+    if sys.argv[1] == "prefixes":
+        return prefixes()
+    Scan._by_calls = None  # a kernel runs all of them
     for name in sys.argv[1].split(","):
         for times in (1, 7):
             for batch in ((37,), (), (3, 5)):
                 carry, xs, consts = drawn(SCANS[name], RNG, times, batch)
                 for options in ({}, {"reverse": True}, {"every": 3}, {"outputs": "last"}):
                     compare(SCANS[name], carry, xs, consts, options, cuda.to_device, cuda.to_host)
-    in_parts()
+    return in_parts()
+
+
+def prefixes():
+    """Associative scans: one call launches the kernels of all levels."""
+    by_kernels = _Series.on_device
+
+    def checked(series, arrays, reverse):
+        found = by_kernels(series, arrays, reverse)
+        assert found is not None or isinstance(arrays[0], np.ndarray)
+        return found
+
+    _Series.on_device = checked
+    for name, case in PREFIXES.items():
+        for times in (33, 34, 65, 66, 1100) if name == "multiplied" else (34, 97):
+            arrays = elements(case, RNG, times, name == "sum_of_inverses")
+            for reverse in (False, True):
+                compare_prefixes(case, arrays, reverse, cuda.to_device, cuda.to_host)
+        compare_prefixes(case, arrays, False, apart, cuda.to_host)
+
+
+def apart(x):
+    """On the device with gaps between times, and rows that are columns in memory."""
+    x = np.repeat(x, 2, axis=0)
+    turned = x.ndim > 2 and x.shape[-1] == x.shape[-2]
+    on_device = cuda.to_device(np.ascontiguousarray(x.mT) if turned else x)[::2]
+    return on_device.mT if turned else on_device
 
 
 def in_parts():
