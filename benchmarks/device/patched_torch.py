@@ -24,6 +24,7 @@ THEIRS: dict[str, Callable[[torch.Tensor], Any]] = {
     "bmm": lambda a: torch.bmm(a, a),
     "inv_ex": torch.linalg.inv_ex,
     "cholesky_ex": torch.linalg.cholesky_ex,
+    "solve_ex": lambda a: torch.linalg.solve_ex(a, a[..., :1]),
     "eigh": torch.linalg.eigh,
     "svd": lambda a: torch.linalg.svd(a, full_matrices=False),
 }
@@ -31,6 +32,7 @@ OURS: dict[str, Callable[[torch.Tensor], Any]] = {
     "bmm": lambda a: smallmm.batched_matmul(a, a),
     "inv_ex": smallmm.inv_ex,
     "cholesky_ex": smallmm.cholesky_ex,
+    "solve_ex": lambda a: smallmm.solve_ex(a, a[..., :1]),
     "eigh": smallmm.eigh,
     "svd": lambda a: smallmm.svd(a, full_matrices=False),
 }

@@ -266,13 +266,22 @@ static outcome compute(call *c, const char *name, int inputs, const smm_array *i
     return what;
 }
 
-/* As PyTorch has them; smallmm counts from 0. */
-static void count_pivots_from_one(tensor pivots) {
+/* As PyTorch has them; smallmm counts from 0. On a device x + 1 is -~x, because PyTorch's interface passes no numbers.
+ * False: there is no memory. */
+static bool count_pivots_from_one(const call *c, tensor *pivots) {
     operand x;
-    intptr_t count = read_operand(pivots, &x); /* contiguous */
+    if (c->place == CUDA) {
+        argument stack[1] = {(argument)(uintptr_t)*pivots};
+        const bool done = !torch.torch_call_dispatcher("aten::bitwise_not_", "", stack, INTERFACE) &&
+                          !torch.torch_call_dispatcher("aten::neg_", "", stack, INTERFACE);
+        *pivots = handle(stack[0]);
+        return done;
+    }
+    intptr_t count = read_operand(*pivots, &x); /* contiguous */
     for (int64_t d = 0; count && d < x.dim; d++) count *= x.sizes[d];
     int32_t *row = count ? (int32_t *)(uintptr_t)x.data : NULL;
     for (intptr_t i = 0; i < count; i++) row[i]++;
+    return true;
 }
 
 /* Whether the sum of a device's numbers is finite, for which PyTorch waits as its own kernels do. */
@@ -369,8 +378,7 @@ static outcome add_lu(call *c, bool of_transposed, bool with_info) {
 static outcome take_factors(call *c) {
     if (c->place == CUDA || !is_square(&c->a) || !truth(c, 1)) return OTHER; /* pivot */
     const outcome what = add_lu(c, false, true);
-    if (what == SERVED) count_pivots_from_one(c->results[1]);
-    return what;
+    return what == SERVED && !count_pivots_from_one(c, &c->results[1]) ? REFUSED : what;
 }
 
 /* PyTorch's derivatives expect LU of A^T where A is contiguous and real. */
@@ -380,15 +388,14 @@ static outcome take_determinant(call *c) {
     const bool signs = c->row == ROW_aten__linalg_slogdet;
     outcome what = compute(c, signs ? "slogdet" : "det", 1, input, (const role[]){BY_ROWS, BY_ROWS});
     if (what == SERVED) what = add_lu(c, is_contiguous(&c->a) && !smm_is_complex(c->dtype), false);
-    if (what == SERVED) count_pivots_from_one(c->results[c->count - 1]);
-    return what;
+    return what == SERVED && !count_pivots_from_one(c, &c->results[c->count - 1]) ? REFUSED : what;
 }
 
 /* LU is of A alone, so B must not have more matrices. */
 static outcome take_solve(call *c) {
     const operand *a = &c->a;
     operand b = c->b;
-    if (c->place == CUDA || !is_square(a) || !truth(c, 2)) return OTHER; /* left */
+    if (!is_square(a) || !truth(c, 2) || (c->place == CUDA && truth(c, 3))) return OTHER; /* left, check_errors */
     const bool vectors = is_of_vectors(a, &b);
     int64_t sizes[MOST_DIM + 1], strides[MOST_DIM + 1];
     if (vectors) { /* matrices of one column */
@@ -410,7 +417,7 @@ static outcome take_solve(call *c) {
     const smm_array input[] = {array_of(&lu, c->dtype), array_of_integers(&pivots), array_of(&b, c->dtype)};
     what = compute(c, "lu_solve", 3, input, (const role[]){vectors ? VECTORS : BY_COLUMNS});
     if (what != SERVED) return what;
-    count_pivots_from_one(c->results[1]);
+    if (!count_pivots_from_one(c, &c->results[1])) return REFUSED;
     const tensor x = c->results[3]; /* PyTorch has it first */
     memmove(c->results + 1, c->results, 3 * sizeof *c->results);
     c->results[0] = x;
