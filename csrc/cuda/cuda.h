@@ -242,14 +242,20 @@ void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
  * number[i] is its value. */
 
 enum { SMM_CUDA_MOST = 64 };         /* the largest order of a product that is not tiled */
-enum { SMM_CUDA_MOST_ORDER = 32 };   /* of all others, as SMM_MOST_ORDER is on the CPU */
+enum { SMM_CUDA_MOST_ORDER = 32 };   /* of all others, but kernels for large ones */
 enum { SMM_CUDA_LARGEST = 1 << 28 }; /* of a tiled one the class of all sizes above it, too */
 enum { SMM_CUDA_COLUMNS = 32 };      /* the most right-hand sides that a kernel of a solve takes at a time */
 
 /* Is there a kernel for matrices of this size? */
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n);
-/* Is there one for this element type? */
-bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype);
+/* The largest order of square matrices of this element type that a kernel of an operation other than products and those
+ * of diagonals takes; 0: there is none for this type. */
+int smm_cuda_most_order(smm_op op, smm_dtype dtype);
+static inline bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype) { return smm_cuda_most_order(op, dtype) > 0; }
+/* Whether matrices are no larger than those of an order, in one direction and in all. */
+static inline bool smm_cuda_fits_order(intptr_t m, intptr_t n, intptr_t order) {
+    return (m <= order || n <= order) && m * n <= order * order;
+}
 /* Whether the results of a call may be written where its operands are. */
 bool smm_cuda_may_write(const smm_call *call);
 /* sizes.c: sizes of a problem whose other members are set; of matrices of diagonals they become classes. Tiled are

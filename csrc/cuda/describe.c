@@ -8,11 +8,11 @@
 #include "launch.h"
 
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {
-    if (!smm_cuda_takes_dtype(op, dtype)) return false;
+    const int most = smm_cuda_most_order(op, dtype);
+    if (!most) return false;
     if (smm_cuda_is_of_diagonals(op)) return n > 0 && n <= SMM_LONGEST && (m > 0 || op == SMM_OP_SOLVE_TRIDIAGONAL);
     if (op == SMM_OP_MATMUL) return !smm_is_complex(dtype) || !smm_cuda_is_large(m, k, n);
-    return m > 0 && n > 0 && (m <= SMM_CUDA_MOST_ORDER || n <= SMM_CUDA_MOST_ORDER) &&
-           m * n <= SMM_CUDA_MOST_ORDER * SMM_CUDA_MOST_ORDER;
+    return m > 0 && n > 0 && smm_cuda_fits_order(m, n, most);
 }
 
 _Static_assert((int)SMM_ABSENT == (int)SMM_MOST_OPERANDS, "the place after all operands");

@@ -90,36 +90,56 @@ static const bool takes_stored[SMM_CUDA_KERNELS] = {
 #undef SMM_CUDA_STORED
 };
 
-/* Is a kernel for numbers of this type, and for products of these sizes? */
+static const bool takes_large[SMM_CUDA_KERNELS] = {
+#define SMM_CUDA_LARGE(family, strategy) [SMM_CUDA_KERNEL_##family##_##strategy] = true,
+#include "kernels.def"
+#undef SMM_CUDA_LARGE
+};
+
+/* Is a kernel for numbers of this type, and for products or matrices of these sizes? */
 static bool is_for(int kernel, const smm_cuda_problem *problem) {
     const int wanted = smm_is_complex(problem->dtype) ? COMPLEX_ONES : REAL_ONES;
+    const bool has_order = problem->op != SMM_OP_MATMUL && !smm_cuda_is_of_diagonals(problem->op);
+    if (has_order && !takes_large[kernel] && !smm_cuda_fits_order(problem->m, problem->n, SMM_CUDA_MOST_ORDER))
+        return false;
     return (takes[kernel] == wanted || takes[kernel] == BOTH) && is_tiled[kernel] == problem->tiled &&
            (takes_stored[kernel] || smm_dtypes[problem->dtype].computed == problem->dtype);
 }
 
 bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters, int shared_memory,
                    smm_cuda_grid *grid) {
-    return parameters->kernel >= 0 && parameters->kernel < SMM_CUDA_KERNELS && is_for(parameters->kernel, problem) &&
-           kernels[parameters->kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
+    const int kernel = parameters->kernel;
+    if (kernel < 0 || kernel >= SMM_CUDA_KERNELS || !is_for(kernel, problem)) return false;
+    if ((parameters->lanes > 32 && !takes_large[kernel]) || (parameters->outside && !rooms[kernel])) return false;
+    return kernels[kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
 }
 
-bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype) {
-    enum { UNKNOWN, NO, YES };
-    static uint8_t found[SMM_OPS][SMM_DTYPE_COUNT]; /* the same for whoever looks: calls ask time and again */
-    smm_cuda_problem least_problem = {.op = op, .dtype = dtype};
+/* Whether a kernel takes matrices of this order by its baseline. */
+static bool takes_order(smm_op op, smm_dtype dtype, int order) {
+    smm_cuda_problem problem = {.op = op, .dtype = dtype};
     smm_cuda_parameters parameters;
     smm_cuda_grid grid;
-    if (dtype == SMM_F32 || dtype == SMM_F64) return true;
-    const uint8_t known = __atomic_load_n(&found[op][dtype], __ATOMIC_RELAXED);
-    if (known != UNKNOWN) return known == YES;
-    bool takes = false;
-    smm_cuda_set_sizes(&least_problem, 1, 1, 1);
-    for (int i = 0; i < SMM_CUDA_KERNELS && !takes; i++) {
-        kernels[i].baseline(&least_problem, &parameters);
-        takes = smm_cuda_fits(&least_problem, &parameters, INT_MAX, &grid);
+    smm_cuda_set_sizes(&problem, order, 1, order);
+    for (int i = 0; i < SMM_CUDA_KERNELS; i++) {
+        if (!is_for(i, &problem)) continue;
+        kernels[i].baseline(&problem, &parameters);
+        if (smm_cuda_fits(&problem, &parameters, INT_MAX, &grid)) return true;
     }
-    __atomic_store_n(&found[op][dtype], takes ? YES : NO, __ATOMIC_RELAXED);
-    return takes;
+    return false;
+}
+
+int smm_cuda_most_order(smm_op op, smm_dtype dtype) {
+    enum { UNKNOWN, NO, YES, TO_LARGE };
+    static uint8_t found[SMM_OPS][SMM_DTYPE_COUNT]; /* the same for whoever looks: calls ask time and again */
+    uint8_t known = __atomic_load_n(&found[op][dtype], __ATOMIC_RELAXED);
+    if (known == UNKNOWN) {
+        const bool all = dtype == SMM_F32 || dtype == SMM_F64;
+        known = takes_order(op, dtype, SMM_CUDA_MOST_ORDER + 1) ? TO_LARGE
+                : all || takes_order(op, dtype, 1)              ? YES
+                                                                : NO;
+        __atomic_store_n(&found[op][dtype], known, __ATOMIC_RELAXED);
+    }
+    return known == TO_LARGE ? SMM_MOST_ORDER : known == YES ? SMM_CUDA_MOST_ORDER : 0;
 }
 
 /* --- the tuned rows --- */
@@ -224,16 +244,18 @@ static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, 
 }
 
 /* Whether a kernel takes the problem with its baseline; or, if `shrinks`, with fewer matrices to a block: fewer
- * threads, then more of them to a matrix. */
+ * threads, then more of them to a matrix; and at last with matrices outside of shared memory. */
 static bool runs_by_baseline(int i, const smm_cuda_problem *p, const smm_cuda_device *device, bool shrinks,
                              smm_cuda_kernel *kernel) {
     smm_cuda_parameters *x = &kernel->parameters;
     kernels[i].baseline(p, x);
     while (!smm_cuda_fits(p, x, device->shared_memory, &kernel->grid)) {
-        if (shrinks && x->threads > 32)
+        if (shrinks && x->threads > most(x->lanes, 32))
             x->threads /= 2;
         else if (shrinks && x->lanes && x->lanes < 32)
             x->lanes *= 2;
+        else if (shrinks && !x->outside && rooms[i])
+            x->outside = 1;
         else
             return false;
     }

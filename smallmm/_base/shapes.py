@@ -17,7 +17,6 @@ NUMPYS = ("matmul", "matvec", "vecmat")  # gufuncs that NumPy has too
 PRODUCTS = frozenset(name for name, (operation, _) in _core.gufunc_rows.items() if operation == "MATMUL")
 SCALED = ("gemm", "gemm_tensor")  # products with alpha and beta
 MOST_ORDER = _core.limits["order"]  # of the kernels of all but products
-MOST_ON_DEVICE = _core.limits["cuda_order"]  # the same on a CUDA device
 LONGEST = _core.limits["longest"]  # order of matrices of diagonals
 
 
@@ -43,7 +42,7 @@ def device_has_kernel(operation: str, dtype: np.dtype, m: int, k: int, n: int) -
         return False
     if operation == "MATMUL":
         return _core.cuda_takes(_core.batched_matmul, dtype, m, k, n)
-    return has_kernel(m, n, MOST_ON_DEVICE)
+    return has_kernel(m, n, _core.cuda_most_order(operation, dtype))
 
 
 def is_of_diagonals(operation: str) -> bool:

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from .._base.shapes import MOST_ON_DEVICE, SCALED, broadcast_shapes, has_kernel, is_number, is_zero
+from .._base.shapes import SCALED, broadcast_shapes, has_kernel, is_number, is_zero
 from .._libraries.base import Device
 
 
-def takes(gufunc: str, sizes: dict[str, int]) -> bool:
-    """Whether the matrices are too large for the kernels, and the library may take them."""
+def takes(gufunc: str, sizes: dict[str, int], most: int) -> bool:
+    """Whether the matrices are too large for the kernels, which end at this order, and the library may take
+    them."""
     n = sizes.get("n", 1)
-    return gufunc in FUNCTIONS and not has_kernel(sizes.get("m", n), n, MOST_ON_DEVICE)
+    return gufunc in FUNCTIONS and not has_kernel(sizes.get("m", n), n, most)
 
 
 def call(library: Device, gufunc: str, operands: dict[str, Any]) -> tuple[Any, ...]:

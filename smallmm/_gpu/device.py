@@ -14,7 +14,6 @@ from .. import _core
 from .._base.composition import Composition
 from .._base.errors import explain_failure, wrong_dtype_on_device
 from .._base.shapes import (
-    MOST_ON_DEVICE,
     PRODUCTS,
     SCALED,
     arithmetic,
@@ -113,6 +112,7 @@ def call(
     own_dtypes = [library.nearest(narrow or dtype) for dtype in computed_dtypes(gufunc, typed, {})]
     dtypes = [library.nearest(widened(dtype)) for dtype in computed_dtypes(gufunc, typed, {})]
     computed = widened(number)
+    most = _core.cuda_most_order(operation, computed) if operation else 0
     runs_kernel = loads or (not composition and _runs_kernel(gufunc, operation, computed, sizes))
     inputs = operand_dtypes(gufunc, typed)
     for name, info in infos.items():
@@ -141,7 +141,7 @@ def call(
         results = by_library.product(library, gufunc, operands, outputs[0].given)
     elif sizes["n"] == 0 or (sizes.get("m") == 0 and not is_of_diagonals(operation)):
         results = _of_nothing(library, gufunc, operands, shaped)
-    elif not isinstance(library, BareDevice) and by_library.takes(gufunc.__name__, sizes):
+    elif not isinstance(library, BareDevice) and by_library.takes(gufunc.__name__, sizes, most):
         results = list(by_library.call(library, gufunc.__name__, operands))
     elif sizes.get("k") == 0:
         results = _without_columns(op, library, gufunc, operands, infos["b"].shape, outputs)
@@ -150,8 +150,7 @@ def call(
     else:
         raise NotImplementedError(
             f"{op}: no kernel takes {sizes.get('m', sizes['n'])} x {sizes['n']} matrices on a device (they "
-            f"take min(m, n) <= {MOST_ON_DEVICE} and m n <= "
-            f"{MOST_ON_DEVICE**2}); {library.name} may"
+            f"take min(m, n) <= {most} and m n <= {most**2}); {library.name} may"
         )
     answers = []
     for output, own, result, out in zip(

@@ -12,7 +12,14 @@
 #define SMM_AHEAD 0
 #endif
 
+#ifndef SMM_OUTSIDE
+#define SMM_OUTSIDE 0
+#endif
+
 #include "arithmetic.cuh"
+
+/* Matrices under way lie in memory of the device. */
+constexpr bool OUTSIDE = SMM_OUTSIDE;
 
 /* Flat operands begin at, and blocks advance by, multiples of VECTOR elements. */
 constexpr bool ALIGNED = SMM_ALIGNED;

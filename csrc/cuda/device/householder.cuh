@@ -134,20 +134,6 @@ __device__ inline T make_reflector_here(T *x, int step, int count) {
 }
 __device__ __noinline__ T make_reflector(T *x, int step, int count) { return make_reflector_here(x, step, count); }
 
-/* The lanes of a matrix wait for each other. */
-__device__ inline void wait() {
-    if (LANES > 1) __syncwarp(same_matrix());
-}
-
-/* The largest number of the lanes of a matrix comes to all of them, and whether something is true in all. */
-__device__ inline bool meet(T &largest, bool is_true) {
-    for (int bits = LANES / 2; bits > 0; bits /= 2) {
-        const T other = __shfl_xor_sync(same_matrix(), largest, bits);
-        if (other > largest) largest = other;
-    }
-    return LANES == 1 ? is_true : __all_sync(same_matrix(), is_true);
-}
-
 /* make_reflector() by all lanes of a matrix, of x and tau in shared memory, or by one of what it has in registers. */
 __device__ inline void make_reflector_together(T *x, int step, int count, T *tau) {
     const T first = x[0], rest = sum_of_squares(x, step, count), squares = multiply_add(first, first, rest);
@@ -189,7 +175,7 @@ template <int M, int N, int PITCH = N> __device__ inline bool factor_in_memory(T
     bool finite = true;
     EACH(int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * PITCH + k]);
     EACH(int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * PITCH + j]);
-    return LANES == 1 ? finite : __all_sync(same_matrix(), finite);
+    return true_in_all(finite);
 }
 
 /* The same of elements from memory, once more from scaled ones where products of those near the largest number
@@ -198,13 +184,13 @@ template <int M, int N, class A> __device__ inline void factor_safely(T *a, T *t
 #pragma unroll 1
     for (T scale = 1;; scale = SCALE_AGAIN) {
         EACH(int e = lane(); e < M * N; e += LANES) a[e] = product(from.get(e / most(N, 1), e % most(N, 1)), scale);
-        __syncwarp(same_matrix());
+        wait();
         if (factor_in_memory<M, N>(a, tau) && scale == 1) return;
         if (scale != 1) break;
     }
     EACH(int e = lane(); e < least(M, N) * N; e += LANES)
         if (e / most(N, 1) <= e % most(N, 1)) a[e] = product(a[e], SCALE_BACK);
-    __syncwarp(same_matrix());
+    wait();
 }
 
 /* q = column j of H_0 H_1 ... of an M x N matrix's reflectors. */

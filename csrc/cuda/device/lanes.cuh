@@ -1,8 +1,10 @@
-/* lanes.cuh: LANES threads of a warp share a matrix. All threads of a warp take part in every
- * exchange, whatever their matrices are. */
+/* lanes.cuh: LANES threads share a matrix: a part of a warp, all of which takes part in every exchange, whatever its
+ * matrices are; or, where they are more than a warp, all of a block, which exchanges through shared memory. */
 
 constexpr int LANES = SMM_LANES;
 constexpr unsigned WARP = 0xffffffff;
+constexpr bool BY_BLOCK = LANES > 32;
+constexpr int LANES_OF_WARP = BY_BLOCK ? 32 : LANES; /* lanes of a matrix in one warp */
 
 /* A thread that has a matrix of few rows to itself may keep it in registers: then loops are unrolled, so that the
  * compiler knows every index. */
@@ -18,17 +20,88 @@ constexpr bool FEW = false;
 #endif
 
 __device__ inline int lane() { return threadIdx.x % LANES; }
-/* The lanes of this thread's matrix. */
+/* The lanes of this thread's matrix in its warp. */
 __device__ inline unsigned same_matrix() {
-    return LANES == 32 ? WARP : ((1u << LANES % 32) - 1) << (threadIdx.x % 32 / LANES * LANES);
+    return LANES_OF_WARP == 32 ? WARP
+                               : ((1u << LANES_OF_WARP % 32) - 1) << (threadIdx.x % 32 / LANES_OF_WARP * LANES_OF_WARP);
 }
 
-/* The x of a lane of the same matrix. */
-template <class X> __device__ inline X from_lane(X x, int lane) {
-    return LANES == 1 ? x : __shfl_sync(WARP, x, lane, LANES);
+/* The lanes of a matrix wait for each other. */
+__device__ inline void wait() {
+    if constexpr (BY_BLOCK)
+        __syncthreads();
+    else if (LANES > 1)
+        __syncwarp(same_matrix());
 }
-/* The x of the lane whose number differs by these bits. */
-template <class X> __device__ inline X across(X x, int bits) { return __shfl_xor_sync(WARP, x, bits, LANES); }
+
+/* What the warps of a block tell each other, with room for a number of 16 bytes of each. */
+#if SMM_LANES > 32
+__shared__ __align__(16) char told[SMM_LANES / 32 * 16];
+#else
+constexpr char *told = nullptr;
+#endif
+
+/* The x of a lane of the same matrix. */
+template <class X> __device__ inline X from_lane(X x, int number) {
+    if constexpr (BY_BLOCK) {
+        X *const one = reinterpret_cast<X *>(told);
+        wait(); /* somebody may still read what was told before */
+        if (lane() == number) *one = x;
+        wait();
+        return *one;
+    } else {
+        return LANES == 1 ? x : __shfl_sync(WARP, x, number, LANES_OF_WARP);
+    }
+}
+/* The x of the lane of the same warp whose number differs by these bits. */
+template <class X> __device__ inline X across(X x, int bits) { return __shfl_xor_sync(WARP, x, bits, LANES_OF_WARP); }
+
+/* What join(x, y) makes of the x of all lanes of a matrix, each of which has joined those of its warp: as these do, in
+ * the order of the warps. */
+template <class X, class Join> __device__ inline X join_warps(X x, Join join) {
+    if constexpr (BY_BLOCK) {
+        X *const all = reinterpret_cast<X *>(told);
+        wait();
+        if (lane() % 32 == 0) all[lane() / 32] = x;
+        wait();
+        x = all[0];
+        for (int warp = 1; warp < LANES / 32; warp++) x = join(x, all[warp]);
+    }
+    return x;
+}
+
+/* Whether something is true in all lanes of a matrix. */
+__device__ inline bool true_in_all(bool x) {
+    if constexpr (BY_BLOCK)
+        return __syncthreads_and(x);
+    else
+        return LANES == 1 ? x : __all_sync(same_matrix(), x);
+}
+
+/* The largest number of the lanes of a matrix comes to all of them, and whether something is true in all. */
+__device__ inline bool meet(T &largest, bool is_true) {
+    const auto larger = [](T x, T y) { return y > x ? y : x; };
+    for (int bits = LANES_OF_WARP / 2; bits > 0; bits /= 2)
+        largest = larger(largest, __shfl_xor_sync(same_matrix(), largest, bits));
+    largest = join_warps(largest, larger);
+    return true_in_all(is_true);
+}
+
+/* A place, and the size of what is there. */
+struct Sized {
+    T size;
+    int place;
+};
+__device__ inline Sized larger_of(Sized x, Sized y) {
+    return y.size > x.size || (y.size == x.size && y.place < x.place) ? y : x;
+}
+/* The largest that a lane of a matrix has found, of equals the first in place. No size is NaN. */
+__device__ inline Sized largest_of_all(Sized x) {
+#pragma unroll
+    for (int bits = LANES_OF_WARP / 2; bits > 0; bits /= 2)
+        x = larger_of(x, {__shfl_xor_sync(same_matrix(), x.size, bits), __shfl_xor_sync(same_matrix(), x.place, bits)});
+    return join_warps(x, larger_of);
+}
 
 /* Elements from image to image of matrices of so many, whose rows are whole vectors, an odd number of them if several
  * lanes read them: an odd number of times LANES vectors, so that 8 lanes find theirs in different banks. */

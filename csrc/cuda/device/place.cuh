@@ -96,17 +96,25 @@ __device__ inline void put_integer(const smm_cuda_args &args, int which, long lo
     if (lane() == 0 && to.data) static_cast<int *>(to.data)[offset_of(args, to, q)] = x;
 }
 
-/* What the lanes of a matrix work with, and the number of their matrix. In shared memory, or of few rows in registers
- * unless ALWAYS_SHARED. */
+/* What the lanes of a matrix work with, and the number of their matrix: in shared memory, or of few rows in registers
+ * unless ALWAYS_SHARED. Where that is OUTSIDE, in memory of the device, blocks stay for the matrices that follow. */
 template <class WORK, int MATRICES, bool ALWAYS_SHARED = false, class RUN>
-__device__ inline void with_work(long long batch, RUN run) {
-    extern __shared__ __align__(16) T shared[];
+__device__ inline void with_work(const smm_cuda_args &args, RUN run) {
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
-    if (q >= batch) return;
-    if constexpr (FEW && !ALWAYS_SHARED) {
-        WORK w;
-        run(w, q);
+    if constexpr (OUTSIDE) {
+        WORK &own = static_cast<WORK *>(args.workspace)[q];
+        for (long long matrix = q; matrix < args.batch; matrix += static_cast<long long>(gridDim.x) * MATRICES) {
+            run(own, matrix);
+            wait(); /* for those who still read what is their own */
+        }
     } else {
-        run(reinterpret_cast<WORK *>(shared)[threadIdx.x / LANES], q);
+        extern __shared__ __align__(16) T shared[];
+        if (q >= args.batch) return;
+        if constexpr (FEW && !ALWAYS_SHARED) {
+            WORK w;
+            run(w, q);
+        } else {
+            run(reinterpret_cast<WORK *>(shared)[threadIdx.x / LANES], q);
+        }
     }
 }

@@ -1,12 +1,13 @@
 /* plan.c: what the plans of several families share: how matrices fill a block, registers and images. */
 #include "../plan.h"
 
-/* Threads of a block hold whole matrices, `lanes` threads to each. */
+/* Threads of a block hold whole matrices, `lanes` threads to each; more of them than a warp hold one. */
 bool smm_cuda_whole_matrices(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     const int lanes = x->lanes;
-    if (lanes < 1 || lanes > 32 || lanes & (lanes - 1) || x->threads % 32 || x->threads < 32 || x->threads > 1024)
-        return false;
+    if (lanes < 1 || lanes & (lanes - 1) || x->threads % 32 || x->threads < 32 || x->threads > 1024) return false;
+    if (lanes > 32 && x->threads != lanes) return false;
     *grid = (smm_cuda_grid){.matrices = x->threads / lanes, .threads = x->threads, .aligned = p->aligned};
+    if (x->outside) grid->resident = SMM_CUDA_AS_MANY_AS_FIT;
     return true;
 }
 

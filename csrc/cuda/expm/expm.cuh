@@ -2,7 +2,7 @@
  * some of the columns, so that what multiplies a matrix from the left is read by all, and nothing else is. Products may
  * take the place of their right factor.
  *
- * Whoever includes it has Elements (element.cuh) and wait() (householder.cuh). */
+ * Whoever includes it has Elements (element.cuh). */
 #include "exponential.h"
 
 constexpr int N = SMM_N;

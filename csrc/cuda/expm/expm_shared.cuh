@@ -17,7 +17,7 @@ constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise");
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    with_work<Work, MATRICES, true>(args.batch, [&](Work &w, long long q) {
+    with_work<Work, MATRICES, true>(args, [&](Work &w, long long q) {
         expm(w, Place<false, Stored>(args, SMM_A, q), Place<false, Stored>(args, SMM_C, q));
     });
 }

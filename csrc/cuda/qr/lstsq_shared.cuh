@@ -18,7 +18,7 @@ constexpr int M = SMM_M, N = SMM_N, K = most(SMM_K, 1), MATRICES = SMM_MATRICES,
 static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    with_work<Work, MATRICES>(args.batch, [&](Work &w, long long q) {
+    with_work<Work, MATRICES>(args, [&](Work &w, long long q) {
         const Place<false, Stored> a(args, SMM_A, q), b(args, SMM_B, q), x(args, SMM_C, q);
         const Place<true> norms(args, SMM_LSTSQ_residuals, q);
         const int rank = lstsq(w, a, b, factor_of(args, SMM_LSTSQ_rtol, q), args.k, x, norms);

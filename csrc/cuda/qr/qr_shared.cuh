@@ -18,7 +18,7 @@ static_assert(SMM_SHARED == MATRICES * sizeof(Work), "the plan counts otherwise"
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     constexpr int BESIDE = SMM_OP == SMM_OP_QR_RAW ? SMM_QR_RAW_tau : SMM_OP == SMM_OP_QR ? SMM_QR_r : SMM_QR_R_r;
-    with_work<Work, MATRICES, true>(args.batch, [&](Work &x, long long q) {
+    with_work<Work, MATRICES, true>(args, [&](Work &x, long long q) {
         const Place<> a(args, SMM_A, q), c(args, SMM_OP == SMM_OP_QR_R ? SMM_A : SMM_C, q), beside(args, BESIDE, q);
         if constexpr (SMM_OP == SMM_OP_QR_RAW)
             qr_raw(x, a, c, beside);

@@ -5,18 +5,13 @@ constexpr T ROUNDOFF = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
 /* Of N columns from k on the one whose rest, of that squared length, is longest, the first of equals; nothing is longer
  * than a NaN in k. */
 template <int N, class Square> __device__ inline int longest_column(int k, Square square) {
-    int longest = N;
-    T most = -1;
+    Sized longest = {-1, N};
     EACH(int j = k + lane(); j < N; j += LANES) {
         const T s = square(j);
-        if (s > most || (j == k && isnan(s))) longest = j, most = isnan(s) ? power_of_two(DOUBLE ? 1024 : 128, T()) : s;
+        if (s > longest.size || (j == k && isnan(s)))
+            longest = {isnan(s) ? power_of_two(DOUBLE ? 1024 : 128, T()) : s, j};
     }
-    for (int bits = LANES / 2; bits > 0; bits /= 2) {
-        const T s = __shfl_xor_sync(same_matrix(), most, bits);
-        const int j = __shfl_xor_sync(same_matrix(), longest, bits);
-        if (s > most || (s == most && j < longest)) longest = j, most = s;
-    }
-    return longest;
+    return largest_of_all(longest).place;
 }
 
 /* A sum of squares: of complex elements of real parts and of imaginary ones. */

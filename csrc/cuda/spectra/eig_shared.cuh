@@ -13,7 +13,7 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "eig.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    with_work<Work, MATRICES>(args.batch, [&](Work &x, long long q) {
+    with_work<Work, MATRICES>(args, [&](Work &x, long long q) {
         const Place<false, Stored> a(args, SMM_A, q);
         run(x, args, q, [&](int i, int j) { return a.get(i, j); });
     });

@@ -18,7 +18,7 @@ static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan count
 static_assert(static_cast<int>(SMM_EIGH_w) == static_cast<int>(SMM_EIGVALSH_w), "EIGVALSH has the w of EIGH");
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    with_work<Work, MATRICES>(args.batch, [&](Work &x, long long q) {
+    with_work<Work, MATRICES>(args, [&](Work &x, long long q) {
         const Place<!UPPER, Stored> a(args, SMM_A, q);
         const Place<true> w(args, SMM_EIGH_w, q);
         const Place<false, Stored> v(args, VECTORS ? SMM_C : SMM_A, q);

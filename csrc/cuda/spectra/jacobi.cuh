@@ -43,7 +43,9 @@ template <int N, class Rotate> __device__ inline int orthogonalise(Rotate rotate
             }
             wait();
         }
-        for (int bits = LANES / 2; bits > 0; bits /= 2) rotated += __shfl_xor_sync(same_matrix(), rotated, bits);
+        for (int bits = LANES_OF_WARP / 2; bits > 0; bits /= 2)
+            rotated += __shfl_xor_sync(same_matrix(), rotated, bits);
+        rotated = join_warps(rotated, [](int x, int y) { return x + y; });
         if (!rotated) break;
     }
     return rotated;

@@ -21,7 +21,7 @@ static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan count
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     constexpr int S = VECTORS ? int(SMM_SVD_s) : int(SMM_SVDVALS_s);
     constexpr int LARGE = WIDE ? SMM_SVD_vt : SMM_SVD_u, SMALL = WIDE ? SMM_SVD_u : SMM_SVD_vt;
-    with_work<Work, MATRICES>(args.batch, [&](Work &w, long long q) {
+    with_work<Work, MATRICES>(args, [&](Work &w, long long q) {
         const Place<WIDE, Stored> a(args, SMM_A, q), large(args, VECTORS ? LARGE : SMM_A, q);
         const Place<!WIDE, Stored> small(args, VECTORS ? SMALL : SMM_A, q);
         const Place<true> s(args, S, q);

@@ -40,14 +40,16 @@ static int read_parameters(PyObject *d, smm_cuda_parameters *p) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-static int read_op(PyObject *d) {
-    PyObject *op = PyDict_GetItemString(d, "op");
-    if (!op) return SMM_OP_MATMUL;
-    const char *name = PyUnicode_Check(op) ? PyUnicode_AsUTF8(op) : "";
+static int op_named(const char *name) {
     for (int i = 0; i < SMM_OPS; i++)
         if (!strcmp(name, smm_operations[i].name)) return i;
     PyErr_Format(PyExc_ValueError, "there is no operation '%s'", name);
     return -1;
+}
+
+static int read_op(PyObject *d) {
+    PyObject *op = PyDict_GetItemString(d, "op");
+    return !op ? SMM_OP_MATMUL : op_named(PyUnicode_Check(op) ? PyUnicode_AsUTF8(op) : "");
 }
 
 /* The numbers of a problem besides its operation, dtype and sizes, and their defaults. */
@@ -454,6 +456,15 @@ static PyObject *cuda_takes(PyObject *Py_UNUSED(module), PyObject *args) {
     return PyBool_FromLong(dtype >= 0 && smm_cuda_takes(smm_gufunc_of(gufunc)->op, (smm_dtype)dtype, m, k, n));
 }
 
+/* cuda_most_order(operation, dtype): the largest order that a kernel of it takes; 0: there is none of that type. */
+static PyObject *cuda_most_order(PyObject *Py_UNUSED(module), PyObject *args) {
+    const char *name;
+    PyArray_Descr *descr;
+    if (!PyArg_ParseTuple(args, "sO!", &name, &PyArrayDescr_Type, &descr)) return NULL;
+    const int op = op_named(name), dtype = smm_dtype_of_numpy(descr->type_num);
+    return op < 0 ? NULL : PyLong_FromLong(dtype < 0 ? 0 : smm_cuda_most_order((smm_op)op, (smm_dtype)dtype));
+}
+
 /* cuda_nvrtc_version(): of the NVRTC that compiles here, "13.0". */
 static PyObject *cuda_nvrtc_version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
     const smm_nvrtc_functions *nvrtc;
@@ -482,6 +493,7 @@ static PyMethodDef methods[] = {
     {"cuda_texts", cuda_texts, METH_O, NULL},
     {"cuda_device", cuda_device, METH_O, NULL},
     {"cuda_takes", cuda_takes, METH_VARARGS, NULL},
+    {"cuda_most_order", cuda_most_order, METH_VARARGS, NULL},
     {"cuda_nvrtc_version", cuda_nvrtc_version, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -30,7 +30,7 @@ SPACE = {  # of every parameter of kernels.def, of which a kernel has some
     "cols": (0, 1, 2, 4),
     "blocked": (0, 1),
     "groups": (1, 2, 4),
-    "lanes": (1, 2, 4, 8, 16, 32),
+    "lanes": (1, 2, 4, 8, 16, 32, 64, 128),
     "across": (1, 2, 4),
     "wide": (1, 2, 4),
     "panel": (0, 2, 4, 8),
@@ -44,6 +44,7 @@ SPACE = {  # of every parameter of kernels.def, of which a kernel has some
     "async": (0, 1),
     "ahead": (0, 1),
     "through_shared": (0, 1),
+    "outside": (0, 1),
 }
 OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_matmul's
     name: operation
