@@ -85,8 +85,8 @@ _TEXTS = {
 _TEXTS_OF_COMPLEX = {
     **_TEXTS_OF_ELEMENTS,
     **dict.fromkeys(_QR, _Text("qr_numbers", "qr_numbers_step.cuh", 0, 4)),
-    **dict.fromkeys((*_LU, "CHOLESKY", "SOLVE_POS"), _Text("systems_numbers", "systems_step.cuh", 0, 1)),
-    **dict.fromkeys(("CHO_SOLVE", "SOLVE_TRIANGULAR"), _Text("systems_numbers", "systems_step.cuh", 0, 0)),
+    **dict.fromkeys((*_LU, "CHOLESKY", "SOLVE_POS"), _Text("systems_shared", "systems_step.cuh", 0, 1)),
+    **dict.fromkeys(("CHO_SOLVE", "SOLVE_TRIANGULAR"), _Text("systems_shared", "systems_step.cuh", 0, 0)),
 }
 
 

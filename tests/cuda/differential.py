@@ -56,6 +56,19 @@ class Case(NamedTuple):
 OF_LIBRARIES = {"slogdet": 8, "expm, sym": 64, "logm": 1e3, "logm_ex": 1e3, "powm": 1e3, "powm_ex": 1e3}
 TWO = {*WITH_B, "backward_error", "refine"}  # functions that take right-hand sides
 OF_LIBRARIES |= {"linsolve, diagonal": 8}
+_LARGE = (
+    "lu_factor",
+    "lu_solve",
+    "solve",
+    "inv",
+    "det",
+    "slogdet",
+    "cho",
+    "solve_triangular",
+    "linsolve, general",
+)
+_OTHERS = ("solve, symmetric", "solve, lower", "solve, upper")
+OF_LARGE = [x for x in OF_MATRICES if x.startswith(_LARGE) and not x.startswith(_OTHERS)]
 
 
 def stack(rng, m, n, dtype, count, definite=False):
@@ -78,13 +91,21 @@ def order(rng):
 
 def of_matrices(rng, dtype):
     """A function of a square matrix, and perhaps of right-hand sides."""
-    name, n, k = str(rng.choice(OF_MATRICES)), order(rng), int(rng.integers(1, 5))
-    function = FUNCTIONS[name]
+    return of_order(rng, dtype, str(rng.choice(OF_MATRICES)), order(rng), MOST)
+
+
+def of_large_matrices(rng, dtype):
+    """Such a function that has kernels for matrices that a block shares."""
+    return of_order(rng, dtype, str(rng.choice(OF_LARGE)), int(rng.integers(33, 129)), 12)
+
+
+def of_order(rng, dtype, name, n, most):
+    function, k = FUNCTIONS[name], int(rng.integers(1, 5))
     definite = rng.random() < 0.3
 
     def draw(rng, count):
-        a = stack(rng, n, n, dtype, count, definite)
-        return [a, normal(rng, (count, n, k), np.dtype(dtype))] if name in TWO else [a]
+        a = stack(rng, n, n, dtype, min(count, most), definite)
+        return [a, normal(rng, (len(a), n, k), np.dtype(dtype))] if name in TWO else [a]
 
     def call(a, b=None):
         return function(a, b)
@@ -289,7 +310,15 @@ def of_prefixes(rng, _):
     return Case(f"associative_scan of {name}, {times} times", call, draw, cores)
 
 
-KINDS = [of_matrices, of_matrices, of_rectangles, of_products, of_compositions, of_diagonals]
+KINDS = [
+    of_matrices,
+    of_matrices,
+    of_large_matrices,
+    of_rectangles,
+    of_products,
+    of_compositions,
+    of_diagonals,
+]
 
 
 # --- how operands lie in memory: what is moved to the device, and how it is seen there and here ---

@@ -6,6 +6,7 @@ import os
 import pytest
 from test_compile import KERNELS, OF_COMPLEX
 
+LARGE = ("systems_shared",)
 OF_ANY_SIZE = ("matmul_tiled", "matmul_tensor", "banded_parts")  # test_any_size, test_diagonals
 CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "4"))  # of a kernel
 
@@ -22,7 +23,7 @@ def test_kernel(emulated, tmp_path, kernel, capability):
     """Some also without what came with sm_90: bulk copies, and the tensor cores that are used. Those of
     complex numbers have few parameters, but one of them has many operations."""
     cases = CASES if capability == 90 and not kernel.endswith("_numbers") else CASES // 2
-    cases *= 3 if kernel == "systems_numbers" else 1
+    cases *= 3 if kernel == "systems_shared" else 1
     emulated("run.py", kernel, "--cases", cases, EMULATED_CC=capability)
     ran = [path for path in tmp_path.iterdir() if f"smm_{kernel}_" in path.name]
     assert len(ran) >= CASES // 4, "others were planned"
@@ -30,7 +31,11 @@ def test_kernel(emulated, tmp_path, kernel, capability):
 
 @pytest.mark.parametrize(
     "kernel",
-    [kernel for kernel in OF_COMPLEX if not kernel.endswith("_numbers") and kernel not in OF_ANY_SIZE],
+    [
+        kernel
+        for kernel in OF_COMPLEX
+        if not kernel.endswith("_numbers") and kernel not in OF_ANY_SIZE + LARGE
+    ],
 )
 def test_complex_elements(emulated, kernel):
     """Kernels of both real and complex matrices."""
@@ -41,7 +46,14 @@ def test_complex_elements(emulated, kernel):
 @pytest.mark.parametrize("kernel", ["eig_shared", "eigh_shared", "svd_shared", "lstsq_shared"])
 def test_few_rows(emulated, kernel, dtypes):
     """Of matrices that a thread has in registers."""
-    emulated("run.py", kernel, "--few", "--cases", 2 * CASES, "--dtypes", *dtypes)
+    emulated("run.py", kernel, "--rows", "few", "--cases", 2 * CASES, "--dtypes", *dtypes)
+
+
+@pytest.mark.parametrize("dtypes", [("f32", "f64"), ("c64", "c128")], ids=["real", "complex"])
+@pytest.mark.parametrize("kernel", LARGE)
+def test_large(emulated, kernel, dtypes):
+    """Of matrices that a block shares, in shared memory or outside of it."""
+    emulated("run.py", kernel, "--rows", "large", "--cases", 2 * CASES, "--dtypes", *dtypes)
 
 
 def test_diagonals(emulated):

@@ -1,13 +1,13 @@
-/* operand_numbers.cuh: complex numbers (number.cuh) of operands. */
+/* operand_numbers.cuh: the numbers of operands: complex ones (number.cuh), or of type X. */
 
 /* Gives `each` the numbers (i, j) of a part of matrices first .. first + count - 1 of an operand: ROWS x COLS numbers
  * from (row, col) on, and their place in the part. All threads of a block take part, and neighbours find theirs side
  * by side in memory. A flat operand has ELEMENTS numbers per matrix. */
-template <int THREADS, int SOURCE, int ORDER, int ELEMENTS, int ROWS, int COLS, class Each>
+template <int THREADS, int SOURCE, int ORDER, int ELEMENTS, int ROWS, int COLS, class X = Number, class Each>
 __device__ inline void for_numbers(const smm_cuda_args &args, int which, long long first, int count, int row,
                                    long long col, Each each) {
     const smm_cuda_operand &x = args.operand[which];
-    Number *const data = static_cast<Number *>(x.data);
+    X *const data = static_cast<X *>(x.data);
     for (int e = threadIdx.x; e < count * (ROWS * COLS); e += THREADS) {
         const int q = e / (ROWS * COLS), place = e % (ROWS * COLS);
         const int i = ORDER == SMM_ORDER_ROW ? place / COLS : place % ROWS;

@@ -20,6 +20,10 @@ template <class T> struct Determinant {
         int shift = 0;
         mantissa = product(mantissa, frexp(u, &shift));
         exponent += shift;
+        if (fabs(mantissa) < T(0x1p-64)) { /* of more than 64 factors between 1/2 and 1 */
+            mantissa = product(mantissa, T(0x1p64));
+            exponent -= 64;
+        }
     }
 
     __device__ T value() const { return singular ? T(0) : safe() ? plain : ldexp(mantissa, exponent); }

@@ -117,34 +117,60 @@ void smm_lu_rows_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters
                                .threads = 64};
 }
 
-bool smm_systems_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { OF_INVERSE = 16 }; /* columns at a time */
-    int columns = 0;
+/* Columns of right-hand sides that systems.cuh has at a time; -1: it does not serve the problem. */
+static int columns_of_systems(const smm_cuda_problem *p) {
+    enum { OF_INVERSE = 16 };
     switch (p->op) {
     case SMM_OP_LU:
     case SMM_OP_DET:
     case SMM_OP_SLOGDET:
-    case SMM_OP_CHOLESKY: break;
-    case SMM_OP_INV: columns = least(p->n, OF_INVERSE); break;
+    case SMM_OP_CHOLESKY: return 0;
+    case SMM_OP_INV: return smm_is_complex(p->dtype) ? least(p->n, OF_INVERSE) : 0;
     case SMM_OP_SOLVE:
     case SMM_OP_LU_SOLVE:
     case SMM_OP_CHO_SOLVE:
     case SMM_OP_SOLVE_POS:
-    case SMM_OP_SOLVE_TRIANGULAR:
-        if (!p->k) return false;
-        columns = p->k;
-        break;
-    default: return false;
+    case SMM_OP_SOLVE_TRIANGULAR: return p->k ? p->k : -1;
+    default: return -1;
     }
-    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
-    const int numbers = p->n * (pitch_of(p->n) + (columns ? pitch_of(columns) : 0));
-    grid->shared = grid->matrices * (numbers * bytes_of(p) + p->n * (int)sizeof(int));
+}
+
+/* Elements of a matrix from row to row, as systems.cuh. */
+static int pitch_of_systems(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    const int vector = most(16 / bytes_of(p), 1);
+    return x->lanes > 32 ? (ceil_div(p->n, vector) | 1) * vector : pitch_of(p->n);
+}
+
+/* Lanes of a warp have complex matrices up to order 32, where other kernels have real ones. */
+bool smm_systems_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    const int columns = columns_of_systems(p), n = p->n;
+    const bool by_block = x->lanes > 32, eliminates = p->op == SMM_OP_INV && !smm_is_complex(p->dtype);
+    if (columns < 0 || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    if (by_block ? n <= SMM_CUDA_MOST_ORDER || n > SMM_MOST_ORDER || (x->panel != 4 && x->panel != 8)
+                 : n > SMM_CUDA_MOST_ORDER || !smm_is_complex(p->dtype) || x->panel || x->outside)
+        return false;
+    const int pitch = pitch_of_systems(p, x);
+    int elements = n * ((x->outside ? 0 : pitch) + (columns ? pitch_of(columns) : 0));
+    if (by_block && eliminates) elements += (n + 1 + pitch) * x->panel;
+    if (by_block && columns) elements += whole(p, n);
+    grid->shared = grid->matrices * (elements * bytes_of(p) + n * (by_block ? 2 : 1) * (int)sizeof(int));
     return true;
 }
 
-/* A row for each lane. */
-void smm_systems_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const int lanes = least(power_of_two(p->n), 32);
-    *x = (smm_cuda_parameters){
-        .kernel = SMM_CUDA_KERNEL_systems_numbers, .lanes = lanes, .threads = lanes < 32 ? 64 : 32};
+/* A row for each lane of a warp. */
+void smm_systems_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const bool by_block = p->n > SMM_CUDA_MOST_ORDER;
+    const int lanes = by_block ? 128 : least(power_of_two(p->n), 32);
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_systems_shared,
+                               .lanes = lanes,
+                               .panel = !by_block           ? 0
+                                        : bytes_of(p) == 16 ? 4
+                                                            : 8,
+                               .threads = lanes < 32 ? 64 : lanes};
+}
+
+double smm_systems_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x,
+                                    const smm_cuda_args *args) {
+    (void)args;
+    return x->outside ? (double)p->n * pitch_of_systems(p, x) * bytes_of(p) : 0;
 }

@@ -3,29 +3,28 @@
 #include "systems.cuh"
 
 struct Work {
-    Number numbers[NUMBERS];
-    int pivots[N];
+    Element elements[MATRIX], rights[most(RIGHTS, 1)];
+    int integers[INTEGERS];
 };
-inline Own own_of(Work &w) { return {w.numbers, w.pivots}; }
+inline Own own_of(Work &w) { return {w.elements, w.rights, nullptr, w.integers}; }
 
 template <class A> inline void load_matrix(const Own &o, A a) {
     for (int e = lane(); e < N * N; e += LANES) o.a(e / N, e % N) = a(e / N, e % N);
-    __syncwarp();
+    wait();
 }
 template <class B> inline void load_columns(const Own &o, B b) {
     for (int e = lane(); e < N * COLUMNS; e += LANES) o.x(e / COLUMNS, e % COLUMNS) = b(e / COLUMNS, e % COLUMNS);
-    __syncwarp();
+    wait();
 }
 /* To columns of X from `first` on. */
 template <class X> inline void store_columns(const Own &o, X x, int info, int first = 0, int columns = COLUMNS) {
     for (int e = lane(); e < N * COLUMNS; e += LANES)
         if (first + e % COLUMNS < columns)
-            x(e / COLUMNS, first + e % COLUMNS) = info ? not_a_complex_number() : o.x(e / COLUMNS, e % COLUMNS);
-    __syncwarp();
+            x(e / COLUMNS, first + e % COLUMNS) = info ? not_an_element() : o.x(e / COLUMNS, e % COLUMNS);
+    wait();
 }
 template <class To> inline void store_factors(const Own &o, To to, int info) {
-    for (int e = lane(); e < N * N; e += LANES)
-        to(e / N, e % N) = info ? not_a_complex_number() : o.factor(e / N, e % N);
+    for (int e = lane(); e < N * N; e += LANES) to(e / N, e % N) = info ? not_an_element() : o.factor(e / N, e % N);
 }
 
 template <class A, class X, class Info> inline void step(Work &w, A a, X x, Info info) { /* CHOLESKY, INV, DET */
@@ -64,7 +63,7 @@ inline void step(Work &w, A a, Second second, Third third, Info info) {
         store_columns(o, third, outcome.info);
     } else if constexpr (FACTORS) {
         store_factors(o, second, outcome.info);
-        for (int i = lane(); i < N; i += LANES) third(i) = outcome.info && i + 1 >= outcome.info ? i : o.pivots[i];
+        for (int i = lane(); i < N; i += LANES) third(i) = outcome.info && i + 1 >= outcome.info ? i : o.pivot(i);
     } else if (lane() == 0) {
         give_determinant(o, outcome.singular, [&](Number sign) { second(0) = sign; }, [&](T log) { third(0) = log; });
     }
@@ -74,6 +73,6 @@ inline void step(Work &w, A a, Second second, Third third, Info info) {
 template <class A, class Pivots, class B, class X, class Info> /* LU_SOLVE */
 inline void step(Work &w, A a, Pivots pivots, B b, X x, Info info) {
     const Own o = own_of(w);
-    for (int i = lane(); i < N; i += LANES) o.pivots[i] = pivots(i);
+    for (int i = lane(); i < N; i += LANES) o.pivot(i) = pivots(i);
     step(w, a, b, x, info);
 }

@@ -106,7 +106,7 @@ def errors():
     assert (cuda.to_host(one), cuda.to_host(other), other.dtype) == (1, 8, np.float64)
     (row,) = smallmm.vecmat(group_of([z[0]]), group_of([z]))
     np.testing.assert_array_equal(cuda.to_host(row), [1, 0])
-    error = raised(smallmm.inv, group_of([cuda.to_device(np.eye(40))]))
+    error = raised(smallmm.inv, group_of([cuda.to_device(np.eye(140))]))
     assert isinstance(error, NotImplementedError), error
     error = raised(smallmm.inv, group, out=x)
     assert "out is given for <Group of 3 arrays of 2 shapes>" in str(error), error

@@ -25,6 +25,8 @@ from smallmm._base.shapes import arithmetic, meet  # noqa: E402
 
 SHARED = 227 << 10
 COUNT = 69  # matrices, at most: as a rule more than a block takes, and its last one is not full
+LARGE = (33, 40, 47, 48, 63, 64, 65, 96, 100, 127, 128)  # orders for which a matrix has a block, and
+COUNT_OF_LARGE = 5  # as many matrices
 SPACE = {  # of every parameter of kernels.def, of which a kernel has some
     "rows": (0, 1, 2, 4),
     "cols": (0, 1, 2, 4),
@@ -53,7 +55,7 @@ OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_m
     and name not in ("matmul", "matvec", "vecmat")
 }
 SERVED = {
-    "systems_numbers": (
+    "systems_shared": (
         *("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"),
         *("CHOLESKY", "CHO_SOLVE", "SOLVE_POS", "SOLVE_TRIANGULAR"),
     ),
@@ -117,8 +119,8 @@ class OnDevice:
         }
 
 
-def shape_of(chance, name, few):
-    most_few = 8 if name == "lstsq" else 4
+def shape_of(chance, name, rows):
+    few, most_few = rows == "few", 8 if name == "lstsq" else 4
     if OPS[name] == "MATMUL":
         m, k, n = (chance.randint(1, 36) for _ in "mkn")
         return chance.choice(((m, k, n), (n, n, n)))
@@ -128,6 +130,8 @@ def shape_of(chance, name, few):
     m = n = chance.choice((chance.randint(1, 12), chance.randint(9, 24), chance.randint(17, 32)))
     if few:
         m = n = chance.randint(1, most_few)
+    if rows == "large":
+        m = n = chance.choice(LARGE)
     if name not in OF_SQUARE and chance.random() < 0.5:
         x = chance.randint(1, most_few if few else min(100, 1024 // n))
         m, n = (max(x, n), min(x, n)) if name in OF_TALL else (min(x, n), max(x, n))
@@ -137,12 +141,12 @@ def shape_of(chance, name, few):
     return m, chance.choice((1, 1, 2, 3, 5, 16, 32)) if with_columns else 1, n
 
 
-def parameters_of(chance, kernel, problem, few):
+def parameters_of(chance, kernel, problem, rows):
     """Some that the kernel can run the problem with, or None."""
     names = _core.cuda_catalog()["kernels"][kernel]
-    for _ in range(100):
+    for _ in range(300):
         row = {"kernel": kernel, **{name: chance.choice(SPACE[name]) for name in names}}
-        row |= {"lanes": 1} if few else {}
+        row |= {"lanes": 1} if rows == "few" else {}
         if _core.cuda_plan(problem, SHARED, row) is not None:
             return row
     return None
@@ -162,9 +166,9 @@ def dtype_named(name):
     return np.dtype(name.replace("f", "float").replace("c", "complex"))
 
 
-def cases(chance, kernel, dtypes, few):
+def cases(chance, kernel, dtypes, rows):
     """Every other one of flat operands, as some kernels want them; every third of a type that is only stored,
-    if the kernel takes one. few: of few rows, a thread each."""
+    if the kernel takes one. rows: "few" of matrices of a thread, "large" of those of a block; or any."""
     anyhow, number = True, 0
     family = kernel.partition("_")[0]
     served = [
@@ -173,13 +177,13 @@ def cases(chance, kernel, dtypes, few):
     while True:
         name = chance.choice(served)
         dtype = chance.choice(STORED if number % 3 == 2 else dtypes)
-        m, k, n = shape_of(chance, name, few)
+        m, k, n = shape_of(chance, name, rows)
         one = kernel == "matmul_one"
         problem = {"op": OPS[name], "dtype": dtype, "m": m, "k": k, "n": n}
         problem |= {"source_b": int(one), "scaled": int(name == "gemm")}
         problem |= {"lower": chance.randrange(m)} if name == "solve_banded" else {}
         problem |= {"lower": 1} if name.startswith("solve_tridiagonal") else {}
-        row = parameters_of(chance, kernel, problem, few)
+        row = parameters_of(chance, kernel, problem, rows)
         if row is None and dtype not in STORED:
             continue
         number += 1
@@ -200,6 +204,7 @@ def cases(chance, kernel, dtypes, few):
 def check(rng, name, problem, ways, outs, in_place):
     m, k, n = (problem[x] for x in "mkn")
     dtype = dtype_named(problem["dtype"])
+    count = COUNT_OF_LARGE if n in LARGE else COUNT
     meet(dtype)
     if problem["op"] == "MATMUL":
         arrays = [normal(rng, (COUNT, *shape), dtype) for shape in ((m, k), (k, n))]
@@ -209,7 +214,7 @@ def check(rng, name, problem, ways, outs, in_place):
         lower = None if problem["kernel"] == "banded_thread" else problem.get("lower")
         arrays = diagonals_of_every_kind(rng, name, m, n, k, COUNT, dtype, lower)
     else:
-        arrays = operands(rng, name, kinds(rng, m, n, dtype)[:COUNT], k)
+        arrays = operands(rng, name, kinds(rng, m, n, dtype)[:count], k)
     takes_pivots = problem["op"] in ("LU_SOLVE", "LU_RCOND", "REFINE")
     if takes_pivots:  # some are no rows: NaN on a device, where the host raises
         pivots = next(x for x in arrays if x.dtype == np.int32)
@@ -238,15 +243,15 @@ def main():
     parser.add_argument("kernel")
     parser.add_argument("--cases", type=int, default=6)
     parser.add_argument("--seed", default="0")
-    parser.add_argument("--few", action="store_true")
+    parser.add_argument("--rows", choices=("any", "few", "large"), default="any")
     parser.add_argument("--dtypes", nargs="+", help="by default those that are computed")
     arguments = parser.parse_args()
-    of_complex = arguments.kernel.endswith("_numbers")
+    of_complex = arguments.kernel.endswith("_numbers") or arguments.kernel == "systems_shared"
     dtypes = arguments.dtypes or (("c64", "c128") if of_complex else ("f32", "f64"))
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
     chance = random.Random(f"{arguments.kernel} {arguments.seed}")
-    endless = cases(chance, arguments.kernel, dtypes, arguments.few)
+    endless = cases(chance, arguments.kernel, dtypes, arguments.rows)
     for number, (row, case) in zip(range(arguments.cases), endless, strict=False):
         print(number, row, *case, flush=True)
         problem = case[1]
