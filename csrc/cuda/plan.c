@@ -110,7 +110,8 @@ bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *p
                    smm_cuda_grid *grid) {
     const int kernel = parameters->kernel;
     if (kernel < 0 || kernel >= SMM_CUDA_KERNELS || !is_for(kernel, problem)) return false;
-    if ((parameters->lanes > 32 && !takes_large[kernel]) || (parameters->outside && !rooms[kernel])) return false;
+    const bool by_block = parameters->lanes > 32 && !is_tiled[kernel];
+    if ((by_block && !takes_large[kernel]) || (parameters->outside && !rooms[kernel])) return false;
     return kernels[kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
 }
 
