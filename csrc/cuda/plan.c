@@ -112,7 +112,8 @@ bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *p
     if (kernel < 0 || kernel >= SMM_CUDA_KERNELS || !is_for(kernel, problem)) return false;
     const bool by_block = parameters->lanes > 32 && !is_tiled[kernel];
     if ((by_block && !takes_large[kernel]) || (parameters->outside && !rooms[kernel])) return false;
-    return kernels[kernel].fits(problem, parameters, grid) && grid->shared <= shared_memory;
+    const int told = by_block ? parameters->lanes / 32 * 16 : 0; /* lanes.cuh */
+    return kernels[kernel].fits(problem, parameters, grid) && grid->shared + told <= shared_memory;
 }
 
 /* Whether a kernel takes matrices of this order by its baseline. */

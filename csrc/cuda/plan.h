@@ -66,6 +66,18 @@ bool smm_cuda_whole_matrices(const smm_cuda_problem *p, const smm_cuda_parameter
 static inline bool smm_cuda_are_few(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     return x->lanes == 1 && p->m <= 4 && p->n <= 4;
 }
+/* The same where the lanes of a matrix work with so many bytes: in registers, in shared memory, or outside of both. */
+static inline bool smm_cuda_work_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, bool in_registers,
+                                      int bytes, smm_cuda_grid *grid) {
+    if (!smm_cuda_whole_matrices(p, x, grid) || (x->outside && (in_registers || x->lanes < 32))) return false;
+    if (!in_registers && !x->outside) grid->shared = bytes * grid->matrices;
+    return true;
+}
+/* Of matrices above SMM_CUDA_MOST_ORDER, so many of whose columns or rows are independent: a block for each. */
+static inline int smm_cuda_lanes_of_large(int columns) { return most(32, least(power_of_two(columns), 128)); }
+static inline bool smm_cuda_is_large_matrix(const smm_cuda_problem *p) {
+    return !smm_cuda_fits_order(p->m, p->n, SMM_CUDA_MOST_ORDER);
+}
 /* Whether rows or columns fit registers without spilling. */
 bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x);
 /* Whether all steps can be unrolled: beyond so many operations compiling takes seconds. */

@@ -70,7 +70,8 @@ class _Text(NamedTuple):
 
 _QR, _EIGH, _SVD = ("QR", "QR_R", "QR_RAW"), ("EIGH", "EIGVALSH"), ("SVD", "SVD_FULL", "SVDVALS")
 _LU, _LDL = ("LU", "SOLVE", "LU_SOLVE", "INV", "DET", "SLOGDET"), ("LDL", "LDL_SOLVE", "SOLVE_SYM")
-_TEXTS_OF_ELEMENTS = {
+_TEXTS = {
+    **dict.fromkeys(_QR, _Text("qr_shared", "qr_step.cuh", 4, 4)),
     **dict.fromkeys(_EIGH, _Text("eigh_shared", "eigh_step.cuh", 4, 9, sweeps=True)),
     **dict.fromkeys(_SVD, _Text("svd_shared", "svd_step.cuh", 4, 16, sweeps=True)),
     "LSTSQ": _Text("lstsq_shared", "lstsq_step.cuh", 0, 4, sweeps=True),
@@ -78,13 +79,8 @@ _TEXTS_OF_ELEMENTS = {
     "EXPM": _Text("expm_shared", "expm_step.cuh", 0, 30),
     "LU_RCOND": _Text("refinement_lanes", "rcond_step.cuh", 0, 3),
 }
-_TEXTS = {
-    **_TEXTS_OF_ELEMENTS,
-    **dict.fromkeys(_QR, _Text("qr_shared", "qr_step.cuh", 4, 4)),
-}
 _TEXTS_OF_COMPLEX = {
-    **_TEXTS_OF_ELEMENTS,
-    **dict.fromkeys(_QR, _Text("qr_numbers", "qr_numbers_step.cuh", 0, 4)),
+    **_TEXTS,
     **dict.fromkeys((*_LU, "CHOLESKY", "SOLVE_POS"), _Text("systems_shared", "systems_step.cuh", 0, 1)),
     **dict.fromkeys(("CHO_SOLVE", "SOLVE_TRIANGULAR"), _Text("systems_shared", "systems_step.cuh", 0, 0)),
 }

@@ -56,6 +56,24 @@ def test_large(emulated, kernel, dtypes):
     emulated("run.py", kernel, "--rows", "large", "--cases", 2 * CASES, "--dtypes", *dtypes)
 
 
+@pytest.mark.parametrize(
+    ("name", "cases"),
+    [
+        ("qr", "33 f64 20x60 c64 2x8000 c128"),
+        ("qr complete", "50x30 f32 40 c128"),
+        ("lstsq", "33 c64 20x60 f64 60x20 f32"),
+        ("eigh", "48 f32 33 c128"),
+        ("eigh upper", "65 f64"),
+        ("svd", "33 f64 20x60 c64"),
+        ("svd full", "60x20 f32 40x30 c128"),
+        ("eig", "34 f32 33 c64"),
+    ],
+)
+def test_large_matrices(emulated, name, cases):
+    """Of the orders that a block takes together, and of one that shared memory has no room for."""
+    emulated("large.py", name, *cases.split())
+
+
 def test_diagonals(emulated):
     """What is called: results, errors, plans, systems of several tiles."""
     emulated("banded.py")

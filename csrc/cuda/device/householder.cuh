@@ -162,56 +162,20 @@ __device__ inline void reflect(const T *v, T tau, T *x, int step_v, int step, in
     for (int i = 1; i < count; i++) x[i * step] = multiply_add(-v[i * step_v], w, x[i * step]);
 }
 
-/* M x N elements in shared memory, by rows, which are PITCH apart, become R above the reflectors; whether nothing
- * overflowed: that would leave its mark on the diagonal of R or, right of it, in the last row. */
-template <int M, int N, int PITCH = N> __device__ inline bool factor_in_memory(T *a, T *tau) {
-    constexpr int P = least(M, N);
-    EACH(int k = 0; k < P; k++) {
-        T *x = a + k * PITCH + k;
-        make_reflector_together(x, PITCH, M - k, tau + k);
-        EACH(int j = k + 1 + lane(); j < N; j += LANES) reflect(x, tau[k], x + j - k, PITCH, PITCH, M - k);
-        wait();
-    }
-    bool finite = true;
-    EACH(int k = lane(); k < P; k += LANES) finite = finite && is_finite(a[k * PITCH + k]);
-    EACH(int j = P + lane(); P && j < N; j += LANES) finite = finite && is_finite(a[(P - 1) * PITCH + j]);
-    return true_in_all(finite);
+/* x = H x where x_0 is still zero, as column j > k of I when H_k comes: zeros have the signs of csrc/reference/qr.c. */
+__device__ inline void reflect_from_zero(const T *v, T tau, T *x, int step_v, long long step, int count) {
+    T w = count > 1 ? product(v[step_v], x[step]) : T(0);
+#pragma unroll TURNS
+    for (int i = 2; i < count; i++) w = multiply_add(v[i * step_v], x[i * step], w);
+    w = product(tau, w);
+    x[0] = -w;
+#pragma unroll TURNS
+    for (int i = 1; i < count; i++) x[i * step] = multiply_add(-v[i * step_v], w, x[i * step]);
 }
 
-/* The same of elements from memory, once more from scaled ones where products of those near the largest number
- * overflow. */
-template <int M, int N, class A> __device__ inline void factor_safely(T *a, T *tau, const A &from) {
-#pragma unroll 1
-    for (T scale = 1;; scale = SCALE_AGAIN) {
-        EACH(int e = lane(); e < M * N; e += LANES) a[e] = product(from.get(e / most(N, 1), e % most(N, 1)), scale);
-        wait();
-        if (factor_in_memory<M, N>(a, tau) && scale == 1) return;
-        if (scale != 1) break;
-    }
-    EACH(int e = lane(); e < least(M, N) * N; e += LANES)
-        if (e / most(N, 1) <= e % most(N, 1)) a[e] = product(a[e], SCALE_BACK);
-    wait();
-}
-
-/* q = column j of H_0 H_1 ... of an M x N matrix's reflectors. */
-template <int M, int N, int PITCH = N>
-__device__ inline void form_column(const T *a, const T *tau, int j, T *q, long long step) {
-    EACH(int i = 0; i < M; i++) q[i * step] = i == j;
-    EACH(int k = least(j, least(M, N) - 1); k >= 0; k--) {
-        const T *v = a + k * PITCH + k;
-        T *x = q + k * step;
-        T w = k + 1 < M ? product(v[PITCH], x[step]) : T(0);
-        EACH(int i = 2; i < M - k; i++) w = multiply_add(v[i * PITCH], x[i * step], w);
-        w = product(tau[k], w);
-        if (k == j) { /* x is still that of I */
-            x[0] = 1 - tau[k];
-            EACH(int i = 1; i < M - k; i++) x[i * step] = product(-tau[k], v[i * PITCH]);
-        } else { /* x_0 is still zero */
-            x[0] = -w;
-            EACH(int i = 1; i < M - k; i++) x[i * step] = multiply_add(-v[i * PITCH], w, x[i * step]);
-        }
-    }
-}
+/* Of H e_0 the first element, and that where v is. */
+__device__ inline T first_of_unit(T tau) { return 1 - tau; }
+__device__ inline T rest_of_unit(T tau, T v) { return product(-tau, v); }
 
 /* A column of M numbers of an operand: it is made in its place or, where memory holds another type, aside, so that it
  * is rounded once. */

@@ -1,5 +1,5 @@
 /* reflectors.cuh: what householder.cuh has, of complex numbers: reflectors H = I - tau v v^H, v_0 = 1 (LAPACK's larfg),
- * in the order of operations of kernels/qr_numbers.h. x and v are pointers to numbers, or what is used like them. */
+ * in the order of operations of kernels/qr/qr_lanes.h. x and v are pointers to numbers, or what is used like them. */
 
 /* Keeps the largest magnitude of a part; false where one is not finite. */
 __device__ inline bool measure(Number x, T &largest) { return measure(x.re, largest) & measure(x.im, largest); }
@@ -59,20 +59,54 @@ template <class V, class X> __device__ inline void reflect_row(V v, Number tau, 
 }
 __device__ inline void reflect_row(const T *v, T tau, T *x, int count) { reflect(v, tau, x, 1, 1, count); }
 
-/* M x N numbers by rows become R above the reflectors; a lane has columns l, l + LANES, ... */
-template <int M, int N, int PITCH> __device__ inline void factor_in_memory(Number *a, Number *tau) {
+/* x = H x where x_0 is still zero. Of H e_0 the first element, and that where v is. */
+template <class V, class X>
+__device__ inline void reflect_from_zero(V v, Number tau, X x, int step_v, long long step, int count) {
+    x[0] = Number{0, 0};
+    reflect(v, tau, x, step_v, step, count);
+}
+__device__ inline Number first_of_unit(Number tau) { return difference_of(Number{1, 0}, product(tau, Number{1, 0})); }
+__device__ inline Number rest_of_unit(Number tau, Number v) {
+    return multiply_subtract(v, product(tau, Number{1, 0}), Number{0, 0});
+}
+
+/* --- matrices, real or complex --- */
+
+/* M x N elements in shared memory, by rows, which are PITCH apart, become R above the reflectors. */
+template <int M, int N, int PITCH> __device__ inline void factor_in_memory(Element *a, Element *tau) {
     EACH(int k = 0; k < least(M, N); k++) {
-        Number *x = a + k * PITCH + k;
+        Element *x = a + k * PITCH + k;
         make_reflector_together(x, PITCH, M - k, tau + k);
         EACH(int j = k + 1 + lane(); j < N; j += LANES) reflect(x, conjugate(tau[k]), x + j - k, PITCH, PITCH, M - k);
         wait();
     }
 }
 
-/* x = column j of H_0 H_1 ... of the reflectors of M x N numbers, by one thread. */
+/* x = column j of H_0 H_1 ... of an M x N matrix's reflectors, by one thread. */
 template <int M, int N, int PITCH, class X>
-__device__ inline void form_column(const Number *a, const Number *tau, int j, X x, long long step) {
-    EACH(int i = 0; i < M; i++) x[i * step] = Number{static_cast<T>(i == j), 0};
-    EACH(int k = least(j, least(M, N) - 1); k >= 0; k--)
-        reflect(a + k * PITCH + k, tau[k], x + k * step, PITCH, step, M - k);
+__device__ inline void form_column(const Element *a, const Element *tau, int j, X x, long long step) {
+    EACH(int i = 0; i < M; i++) x[i * step] = element_of(i == j);
+    EACH(int k = least(j, least(M, N) - 1); k >= 0; k--) {
+        const Element *v = a + k * PITCH + k;
+        if (k != j) {
+            reflect_from_zero(v, tau[k], x + k * step, PITCH, step, M - k);
+            continue;
+        }
+        x[k * step] = first_of_unit(tau[k]);
+        EACH(int i = 1; i < M - k; i++) x[(k + i) * step] = rest_of_unit(tau[k], v[i * PITCH]);
+    }
+}
+
+/* Of M x N elements the first columns of H_0 H_1 ... take the place of the reflectors, whose number they have: when H_k
+ * comes, the columns right of it are those of H_k+1 ... from row k + 1 on, and what is above is not read. */
+template <int M, int N, int PITCH> __device__ inline void form_in_place(Element *a, const Element *tau) {
+    EACH(int k = least(M, N) - 1; k >= 0; k--) {
+        Element *v = a + k * PITCH + k;
+        EACH(int j = k + 1 + lane(); j < least(M, N); j += LANES)
+            reflect_from_zero(v, tau[k], v + j - k, PITCH, PITCH, M - k);
+        wait();
+        EACH(int i = lane(); i < M - k; i += LANES)
+            v[i * PITCH] = i ? rest_of_unit(tau[k], v[i * PITCH]) : first_of_unit(tau[k]);
+        wait();
+    }
 }

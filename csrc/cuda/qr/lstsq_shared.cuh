@@ -4,9 +4,9 @@
  * Shared memory: of each matrix what `Work` names; none where a thread has few rows in registers.
  * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
  * May overwrite B in place, matrix by matrix: as many columns are read as then are written.
- * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
+ * Limits: LANES a power of two, THREADS where it is more than a warp; MATRICES * LANES = THREADS. */
 #include "common.cuh"
-#define SMM_FEW (SMM_SHARED == 0)
+#define SMM_FEW (SMM_SHARED == 0 && !SMM_OUTSIDE)
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
@@ -15,7 +15,7 @@
 constexpr int M = SMM_M, N = SMM_N, K = most(SMM_K, 1), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "lstsq.cuh"
 
-static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
+static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     with_work<Work, MATRICES>(args, [&](Work &w, long long q) {

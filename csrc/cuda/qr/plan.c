@@ -40,33 +40,29 @@ void smm_qr_columns_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     while (x->lanes < 32 && !smm_qr_columns_fits(p, x, &grid)) x->lanes *= 2;
 }
 
+/* Bytes of Work of qr.cuh. */
+static int qr_matrix_bytes(const smm_cuda_problem *p) {
+    const int pitch = smm_is_complex(p->dtype) ? pitch_of(p->n) : p->n;
+    return (p->m * pitch + least(p->m, p->n)) * bytes_of(p);
+}
+
 bool smm_qr_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_QR && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
-    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
-    grid->shared = grid->matrices * (p->m * p->n + least(p->m, p->n)) * bytes_of(p);
-    return true;
+    return smm_cuda_work_fits(p, x, false, qr_matrix_bytes(p), grid);
 }
 
-void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    (void)p;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_shared, .lanes = 8, .threads = 32};
-}
-
-bool smm_qr_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if (p->op != SMM_OP_QR && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
-    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
-    const int columns = p->op == SMM_OP_QR ? x->lanes : 0;
-    const int numbers = p->m * (pitch_of(p->n) + (columns ? pitch_of(columns) : 0)) + least(p->m, p->n);
-    grid->shared = grid->matrices * numbers * bytes_of(p);
-    return true;
+double smm_qr_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
+    (void)args;
+    return x->outside ? qr_matrix_bytes(p) : 0;
 }
 
 /* A column for each lane; of tall and wide matrices a warp has few. */
-void smm_qr_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const int lanes = least(power_of_two(p->n), 32);
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_numbers,
-                               .lanes = p->m * p->n > 256 ? 32 : lanes,
-                               .threads = p->m * p->n > 64 || lanes == 32 ? 32 : 64};
+void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int of_warp = p->m * p->n > 256 ? 32 : least(power_of_two(p->n), 32);
+    const int lanes = smm_cuda_is_large_matrix(p) ? smm_cuda_lanes_of_large(p->n) : of_warp;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_shared,
+                               .lanes = lanes,
+                               .threads = p->m * p->n > 64 || lanes == 32 ? most(lanes, 32) : 64};
 }
 
 /* Bytes of Work of lstsq.cuh. */
@@ -86,9 +82,13 @@ static bool is_few(const smm_cuda_problem *p, int lanes) {
 }
 
 bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if (p->op != SMM_OP_LSTSQ || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (!is_few(p, x->lanes)) grid->shared = grid->matrices * lstsq_matrix_bytes(p, x->lanes);
-    return true;
+    if (p->op != SMM_OP_LSTSQ) return false;
+    return smm_cuda_work_fits(p, x, is_few(p, x->lanes), lstsq_matrix_bytes(p, x->lanes), grid);
+}
+
+double smm_lstsq_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
+    (void)args;
+    return x->outside ? lstsq_matrix_bytes(p, x->lanes) : 0;
 }
 
 /* Few lanes, each of which has several columns, but so many that shared memory has room for some warps; of few matrices
@@ -100,5 +100,6 @@ void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x
     if (p->small) lanes = most(lanes, least(16, power_of_two(size)));
     while (lanes < 32 && 32 / lanes * lstsq_matrix_bytes(p, lanes) > OF_WARP) lanes *= 2;
     if (is_few(p, 1)) lanes = 1;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = 32};
+    if (smm_cuda_is_large_matrix(p)) lanes = smm_cuda_lanes_of_large(columns);
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = most(lanes, 32)};
 }

@@ -23,19 +23,11 @@ template <int N> __device__ inline T tolerance_of(const Bidiagonal<N> &b) {
     return product(largest, TWO_UNITS);
 }
 
-/* Negligible elements beside the diagonal become zero. The last block without any: rows from .. to. False if there is
- * none. */
-template <int N> __device__ inline bool find_block(Bidiagonal<N> &b, T tolerance) {
-    bool ended = false;
-    b.from = b.to = 0;
-    for (int i = N - 2; i >= 0; i--) {
-        const bool counts = fabs(b.e[i]) > tolerance;
-        if (!counts) b.e[i] = 0;
-        if (counts && !b.to) b.to = i + 1;
-        ended = ended || (b.to && !counts);
-        if (counts && !ended) b.from = i;
-    }
-    return b.to > 0;
+/* Whether element i beside the diagonal is not negligible; otherwise it becomes zero. */
+template <int N> __device__ inline bool counts(Bidiagonal<N> &b, T tolerance, int i) {
+    const bool is_large = fabs(b.e[i]) > tolerance;
+    if (!is_large) b.e[i] = 0;
+    return is_large;
 }
 
 /* How a sweep begins: its first rotation turns (f, g) to (r, 0). zero: the shift is zero. */
@@ -116,11 +108,14 @@ template <int N, class V> __device__ inline int diagonalise(Bidiagonal<N> &b, V 
     const T tolerance = tolerance_of(b);
     wait();
     for (int sweep = 0;; sweep++) {
-        if (lane() == 0) {
-            if (sweep < BIDIAGONAL_SWEEPS * N && find_block(b, tolerance))
-                find_rotations(b, tolerance);
-            else
-                b.to = 0;
+        if (lane() < LANES_OF_WARP) {
+            int from = 0, to = 0;
+            if (sweep < BIDIAGONAL_SWEEPS * N) find_block<N>(from, to, [&](int i) { return counts(b, tolerance, i); });
+            if (lane() == 0) {
+                b.from = from;
+                b.to = to;
+                if (to) find_rotations(b, tolerance);
+            }
         }
         wait();
         if (b.to == 0) break;

@@ -24,9 +24,10 @@ struct Work {
     Element h[N * PITCH], z[N * PITCH];
     Element v[most(N, 3)], tau[N];
     T balance[N];
+    int joined[N];            /* whether row and column i are balanced */
     int lo, hi, since, found; /* the window at work; sweeps since a row was done; whether there is a window */
 };
-static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
+static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
 __device__ inline Number number_of(T x) { return {x, 0}; }
 __device__ inline Number number_of(Number x) { return x; }
@@ -43,25 +44,28 @@ template <class X> __device__ inline void reflect_along(const X *v, X tau, X *x,
 
 /* --- Balanced, in Hessenberg form --- */
 
-/* Bit i: row and column i are balanced, not being those that a permutation would make the first or the last of a
- * triangle. */
-__device__ inline unsigned find_joined(const Work &x) {
-    unsigned joined = 0xffffffffu >> (32 - N);
+/* Not balanced are rows and columns that a permutation would make the first or the last of a triangle. */
+__device__ inline void find_joined(Work &x) {
+    for (int i = lane(); i < N; i += LANES) x.joined[i] = true;
+    wait();
     for (bool again = true; again;) {
         again = false;
         for (int i = 0; i < N; i++) {
-            bool below = false, beside = false;
-            for (int j = 0; j < N; j++) {
-                if (j == i || !(joined >> j & 1)) continue;
-                below |= size_of(x.h[j * PITCH + i]) != 0;
-                beside |= size_of(x.h[i * PITCH + j]) != 0;
+            const bool was = x.joined[i];
+            bool above = true, beside = true; /* nothing is below the diagonal, or beside it */
+            for (int j = lane(); j < N; j += LANES) {
+                if (j == i || !x.joined[j]) continue;
+                above &= size_of(x.h[j * PITCH + i]) == 0;
+                beside &= size_of(x.h[i * PITCH + j]) == 0;
             }
-            if (!(joined >> i & 1) || (below && beside)) continue;
-            joined &= ~(1u << i);
+            above = true_in_all(above);
+            beside = true_in_all(beside);
+            if (!was || !(above || beside)) continue;
+            if (lane() == 0) x.joined[i] = false;
+            wait();
             again = true;
         }
     }
-    return joined;
 }
 
 __device__ inline T add_squares(T x, T sum) {
@@ -72,7 +76,7 @@ __device__ inline T add_squares(Number x, T sum) { return add_squares(x.im, add_
 
 /* A power of two that makes the 2-norms of row i and of column i about equal; whether there is need. Diagonals count,
  * and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation, 2014). */
-__device__ inline bool balance_row(Work &x, int i, unsigned joined) {
+__device__ inline bool balance_row(Work &x, int i) {
     T c = 0, r = 0, f = 1;
     for (int j = 0; j < N; j++) {
         c = add_squares(x.h[j * PITCH + i], c);
@@ -80,7 +84,7 @@ __device__ inline bool balance_row(Work &x, int i, unsigned joined) {
     }
     const T was = x.balance[i];
     wait();
-    if (!(joined >> i & 1) || c == 0 || r == 0) return false;
+    if (!x.joined[i] || c == 0 || r == 0) return false;
     T ratio = quotient_of(r, c);
     for (int step = 0; step < BALANCE_STEPS && ratio > 4 && product(was, f) < MOST_BALANCE; step++)
         ratio = product(T(0.0625), ratio), f = f + f;
@@ -101,11 +105,11 @@ __device__ inline bool balance_row(Work &x, int i, unsigned joined) {
 __device__ inline void balance(Work &x) {
     for (int i = lane(); i < N; i += LANES) x.balance[i] = 1;
     wait();
-    const unsigned joined = find_joined(x);
+    find_joined(x);
     bool again = true;
     for (int pass = 0; pass < BALANCE_PASSES && again; pass++) {
         again = false;
-        for (int i = 0; i < N; i++) again |= balance_row(x, i, joined);
+        for (int i = 0; i < N; i++) again |= balance_row(x, i);
     }
 }
 

@@ -3,7 +3,7 @@
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: of each matrix what `Work` names; none where a thread has it in registers.
  * Operands: any that args.h can describe. Of A one triangle is read. May overwrite A in place, matrix by matrix.
- * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
+ * Limits: LANES a power of two, THREADS where it is more than a warp; MATRICES * LANES = THREADS. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
@@ -14,7 +14,7 @@ constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & 1;
 #include "eigh.cuh"
 
-static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
+static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 static_assert(static_cast<int>(SMM_EIGH_w) == static_cast<int>(SMM_EIGVALSH_w), "EIGVALSH has the w of EIGH");
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {

@@ -65,6 +65,30 @@ template <int N> __device__ inline void form_vectors(Vectors<N> &a, const Elemen
     wait();
 }
 
+/* Bit l: what lane l of those of a matrix in this warp says. */
+__device__ inline unsigned votes(bool x) {
+    if (LANES == 1) return x;
+    return (__ballot_sync(same_matrix(), x) & same_matrix()) >> (threadIdx.x % 32 / LANES_OF_WARP * LANES_OF_WARP);
+}
+
+/* Of the N - 1 elements beside a diagonal the last ones of which none is negligible: from .. to - 1, or `to` is 0.
+ * counts(i) says of element i whether it is not, and otherwise makes it zero. By the first warp of a matrix. */
+template <int N, class Counts> __device__ inline void find_block(int &from, int &to, Counts counts) {
+    bool ended = false;
+    from = to = 0;
+    EACH(int first = (N - 1) / LANES_OF_WARP * LANES_OF_WARP; first >= 0; first -= LANES_OF_WARP) {
+        const int i = first + lane();
+        const unsigned these = votes(i < N - 1 && counts(i));
+        if (these && !to) to = first + 32 - __clz(these);
+        if (!to || ended) continue;
+        const int width = least(to - first, LANES_OF_WARP);
+        const unsigned gaps = ~these & (width < 32 ? (1u << width) - 1 : WARP);
+        from = first + 32 - __clz(gaps);
+        ended = gaps;
+    }
+    if (LANES > 1) __syncwarp(same_matrix());
+}
+
 /* Columns from .. to of N, of so many rows: i and i + 1 by the rotation (c_i, s_i). */
 template <int N, int PITCH, int ROWS>
 __device__ inline void rotate_rows(T *a, const T *cs, const T *ss, int from, int to) {

@@ -15,7 +15,7 @@
 constexpr bool WIDE = SMM_M < SMM_N;                           /* A is transposed */
 constexpr int M = most(SMM_M, SMM_N), N = least(SMM_M, SMM_N); /* of the tall matrix */
 constexpr int COLUMNS = FULL ? M : N;                          /* of its longer vectors */
-constexpr int PITCH = COMPLEX && !FEW ? pitch_of(N) : N;
+constexpr int PITCH = FEW ? N : pitch_of(N); /* lanes have rows, or columns: either way in different banks */
 
 constexpr bool BY_JACOBI = N <= JACOBI_MOST;
 constexpr T TOLERANCE = static_cast<T>(most(COMPLEX ? 2 * N : N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
@@ -28,9 +28,9 @@ struct Work {
     Element x[M * PITCH]; /* A P = Q R, or A, then the reflectors of A = Q B P^H; then V P, or V; then A V */
     Element a[KEEPS_A ? M * PITCH : 1];
     Element tau[N];
-    Rows r; /* the rows of R, which are rotated, or P; then V; then U of square complex A */
+    Rows r; /* the rows of R, which are rotated, or P; then V */
     Bidiagonal<N> b;
-    T s[N];      /* squared lengths of columns, then singular values */
+    T s[N];      /* squared lengths of columns, then singular values, then the diagonal of R of A V = Q R */
     int perm[N]; /* the column of A that column j of A P was */
 };
 
@@ -237,27 +237,28 @@ template <class A> __device__ inline void multiply(Work &w, const A &from, T sca
     wait();
 }
 
-/* Column j of the Q of A V = Q R, with the sign that makes the diagonal of R positive. */
-template <class U> __device__ inline void form_large_column(const Work &w, int j, U u, long long step) {
-    form_column<M, N, PITCH>(w.x, w.tau, j, u, step);
-    const bool negates = j < N && real_of(w.x[j * PITCH + j]) < 0;
-    EACH(int i = 0; i < M && j < N; i++) {
-        const Element y = u[i * step];
-        u[i * step] = sum_of(negates ? negative(y) : y, element_of(0));
-    }
-}
+/* The Q of A V = Q R, with the signs that make the diagonal of R positive; columns that no reflector has the place of
+ * come first. */
 template <class Large> __device__ inline void form_large(Work &w, const Large &to) {
     Element few[FEW ? M * COLUMNS : 1];
     factor_in_memory<M, N, PITCH>(w.x, w.tau);
-    EACH(int j = lane(); j < COLUMNS; j += LANES) {
-        if constexpr (FEW) {
-            form_large_column(w, j, few + j, COLUMNS);
-        } else if constexpr (COMPLEX && M == N) { /* in the workspace of V, which is written */
-            form_large_column(w, j, w.r.from(0, j), Rows::PITCH);
-            for (int i = 0; i < M; i++) to.put(i, j, w.r.at(i, j));
-        } else {
-            to.template column<M>(j, [&](Element *u, long long step) { form_large_column(w, j, u, step); });
-        }
+    EACH(int j = lane(); j < N; j += LANES) w.s[j] = real_of(w.x[j * PITCH + j]);
+    EACH(int j = N + lane(); j < COLUMNS; j += LANES) {
+        const auto form = [&](Element *u, long long step) { form_column<M, N, PITCH>(w.x, w.tau, j, u, step); };
+        if constexpr (FEW)
+            form(few + j, COLUMNS);
+        else
+            to.template column<M>(j, form);
+    }
+    wait();
+    form_in_place<M, N, PITCH>(w.x, w.tau);
+    EACH(int e = lane(); e < M * N; e += LANES) {
+        const Element y = w.x[e / N * PITCH + e % N];
+        const Element u = sum_of(w.s[e % N] < 0 ? negative(y) : y, element_of(0));
+        if constexpr (FEW)
+            few[e / N * COLUMNS + e % N] = u;
+        else
+            to.put(e / N, e % N, u);
     }
     if constexpr (FEW) to.template store<M, COLUMNS>(few);
 }

@@ -5,7 +5,7 @@
  * Operands: any that args.h can describe; A that is wider than tall is transposed, without being
  * conjugated: A^T = U' S V'^H is A = conj(V') S U'^T. May overwrite A in place, matrix by
  * matrix: all of a matrix is read before anything of it is written.
- * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
+ * Limits: LANES a power of two, THREADS where it is more than a warp; MATRICES * LANES = THREADS. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
@@ -16,7 +16,7 @@ constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_F
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "svd.cuh"
 
-static_assert(SMM_SHARED == (FEW ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
+static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     constexpr int S = VECTORS ? int(SMM_SVD_s) : int(SMM_SVDVALS_s);

@@ -14,19 +14,12 @@ template <int N> struct Tridiagonal {
     int from, to; /* the rows of a sweep */
 };
 
-/* Negligible elements become zero. The last block without any: e_from .. e_to-1. False if there is none. */
-template <int N> __device__ inline bool find_block(Tridiagonal<N> &x, int &from, int &to) {
-    bool ended = false;
-    from = to = 0;
-    EACH(int i = N - 2; i >= 0; i--) {
-        const T small = product(fabs(x.d[i]) + fabs(x.d[i + 1]), TRIDIAGONAL_UNIT);
-        const bool counts = fabs(x.e[i]) > (small > TRIDIAGONAL_FLOOR ? small : TRIDIAGONAL_FLOOR);
-        if (!counts) x.e[i] = 0;
-        if (counts && !to) to = i + 1;
-        ended = ended || (to && !counts);
-        if (counts && !ended) from = i;
-    }
-    return to > 0;
+/* Whether element i beside the diagonal is not negligible; otherwise it becomes zero. */
+template <int N> __device__ inline bool counts(Tridiagonal<N> &x, int i) {
+    const T small = product(fabs(x.d[i]) + fabs(x.d[i + 1]), TRIDIAGONAL_UNIT);
+    const bool is_large = fabs(x.e[i]) > (small > TRIDIAGONAL_FLOOR ? small : TRIDIAGONAL_FLOOR);
+    if (!is_large) x.e[i] = 0;
+    return is_large;
 }
 
 /* t, of (d e; e d_next): d + t and d_next - t, which is Wilkinson's shift, are its eigenvalues. */
@@ -64,12 +57,14 @@ template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, int fr
  * matrix is given up. */
 template <int N, class V> __device__ inline int diagonalise(Tridiagonal<N> &x, V *v) {
     for (int sweep = 0;; sweep++) {
-        if (lane() == 0) {
-            int from, to;
-            const bool goes_on = sweep < TRIDIAGONAL_SWEEPS * N && find_block(x, from, to);
-            x.from = goes_on ? from : 0;
-            x.to = goes_on ? to : 0;
-            if (goes_on) find_rotations(x, from, to);
+        if (lane() < LANES_OF_WARP) {
+            int first = 0, last = 0;
+            if (sweep < TRIDIAGONAL_SWEEPS * N) find_block<N>(first, last, [&](int i) { return counts(x, i); });
+            if (lane() == 0) {
+                x.from = first;
+                x.to = last;
+                if (last) find_rotations(x, first, last);
+            }
         }
         wait();
         const int from = x.from, to = x.to;

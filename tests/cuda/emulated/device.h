@@ -117,6 +117,7 @@ template <class To, class From> inline To emulated_bits(From x) {
     return y;
 }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __clz(unsigned x) { return x ? __builtin_clz(x) : 32; }
 inline int __double2hiint(double x) { return static_cast<int>(emulated_bits<unsigned long long>(x) >> 32); }
 inline int __double2loint(double x) { return static_cast<int>(emulated_bits<unsigned long long>(x)); }
 inline double __hiloint2double(int high, int low) {
