@@ -7,16 +7,23 @@ constexpr bool BY_BLOCK = LANES > 32;
 constexpr int LANES_OF_WARP = BY_BLOCK ? 32 : LANES; /* lanes of a matrix in one warp */
 
 /* A thread that has a matrix of few rows to itself may keep it in registers: then loops are unrolled, so that the
- * compiler knows every index. */
+ * compiler knows every index. Those of large matrices are unrolled by a few turns, or not at all where a turn is long:
+ * the compiler would unroll all of them. */
 #ifndef SMM_FEW
 #define SMM_FEW (SMM_LANES == 1 && SMM_M <= 4 && SMM_N <= 4)
 #endif
 #if SMM_FEW
 constexpr bool FEW = true;
 #define EACH(...) _Pragma("unroll") for (__VA_ARGS__)
+#define EACH_STEP(...) EACH(__VA_ARGS__)
+#elif SMM_M * SMM_N > 1024
+constexpr bool FEW = false;
+#define EACH(...) _Pragma("unroll 4") for (__VA_ARGS__)
+#define EACH_STEP(...) _Pragma("unroll 1") for (__VA_ARGS__)
 #else
 constexpr bool FEW = false;
 #define EACH(...) for (__VA_ARGS__)
+#define EACH_STEP(...) for (__VA_ARGS__)
 #endif
 
 __device__ inline int lane() { return threadIdx.x % LANES; }

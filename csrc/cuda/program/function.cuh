@@ -2,6 +2,7 @@
  * namespace of its own, in which all of this is included once more: with its type SMM_T, that of parts where
  * SMM_COMPLEX says so, its sizes SMM_M, SMM_N and SMM_K, SMM_OP and SMM_FORM. LANES are those of the program. */
 #undef EACH
+#undef EACH_STEP
 #include "arithmetic.cuh"
 typedef T InMemory; /* values of the program need not be converted */
 constexpr bool CONVERTS = false;

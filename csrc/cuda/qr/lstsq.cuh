@@ -8,7 +8,7 @@
 #include "rank.cuh"
 #include "reflectors.cuh"
 
-constexpr int P = least(M, N), PITCH = COMPLEX ? pitch_of(N) : N;
+constexpr int P = least(M, N), PITCH = FEW ? N : pitch_of(N);
 
 /* In elements: what a matrix needs, and what lies between matrices, so that the lanes of several find theirs in
  * different banks. */
@@ -43,8 +43,8 @@ template <class A> __device__ inline bool load(Work &w, const A &from, T &larges
 /* H_k to the columns of [A | right-hand sides] from `first` on. */
 __device__ inline void reflect_columns(Work &w, int k, int first) {
     const Element *v = w.a + k * PITCH + k, tau = conjugate(w.tau[k]);
-    EACH(int j = first + lane(); j < N + K; j += LANES)
-        reflect(v, tau, j < N ? w.a + k * PITCH + j : w.x + k * K + j - N, PITCH, j < N ? PITCH : K, M - k);
+    EACH_STEP(int j = first + lane(); j < N + K; j += LANES)
+    reflect(v, tau, j < N ? w.a + k * PITCH + j : w.x + k * K + j - N, PITCH, j < N ? PITCH : K, M - k);
     wait();
 }
 
@@ -75,7 +75,7 @@ __device__ inline void exchange_columns(Work &w, int k, int j, bool truly) {
 __device__ inline void factor(Work &w) {
     EACH(int j = lane(); j < N; j += LANES) w.owner[j] = j;
     wait();
-    EACH(int k = 0; k < P; k++) {
+    EACH_STEP(int k = 0; k < P; k++) {
         const int longest = longest_column<N>(k, [&](int j) { return square_of_column(w, k, j); });
         wait();
         if (FEW)
@@ -95,7 +95,7 @@ __device__ inline int estimate_rank(const Element *a, T rtol, Element *x, Elemen
     if (!(largest > 0)) return 0;
     wait();
     if (lane() == 0) x[0] = y[0] = element_of(1);
-    for (int k = 1; k < P; k++) {
+    EACH_STEP(int k = 1; k < P; k++) {
         wait();
         Element sum_x = element_of(0), sum_y = element_of(0);
         for (int i = 0; i < k; i++) {
@@ -130,7 +130,7 @@ __device__ inline void reflect_tail(const Element *v, Element tau, Element &firs
 /* The first `rank` rows of R become (T 0), T upper triangular: H_i, which overwrites the tail of row i, changes column
  * i and the tails of the rows above. As LAPACK's tzrzf: the reflector is that of the conjugated row. */
 __device__ inline void annihilate_tail(Work &w, int rank) {
-    for (int i = rank - 1; i >= 0 && rank < N; i--) {
+    EACH_STEP(int i = rank - 1; i >= 0 && rank < N; i--) {
         Element *row = w.a + i * PITCH;
         for (int j = i + lane(); j < N; j += LANES)
             w.row[j - i] = j == i || j >= rank ? conjugate(row[j]) : element_of(0);
@@ -139,8 +139,8 @@ __device__ inline void annihilate_tail(Work &w, int rank) {
         for (int j = i + lane(); j < N; j += LANES)
             if (j == i || j >= rank) row[j] = w.row[j - i];
         wait();
-        for (int h = lane(); h < i; h += LANES)
-            reflect_tail<true>(row, w.tail[i], w.a[h * PITCH + i], w.a + h * PITCH, 1, rank);
+        EACH_STEP(int h = lane(); h < i; h += LANES)
+        reflect_tail<true>(row, w.tail[i], w.a[h * PITCH + i], w.a + h * PITCH, 1, rank);
         wait();
     }
 }
@@ -165,7 +165,7 @@ __device__ inline int settle(Work &w, T rtol, bool full) {
 
 /* The right-hand sides, to which Q^H has been applied, become solutions; `norm` takes the residual norms. */
 template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm) {
-    EACH(int c = lane(); c < K; c += LANES) {
+    EACH_STEP(int c = lane(); c < K; c += LANES) {
         Squares s;
         EACH(int i = FEW ? 0 : rank; i < M; i++)
             if (i >= rank) s.add(w.x[i * K + c]);
@@ -173,7 +173,7 @@ template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm)
         EACH(int i = FEW ? 0 : rank; i < N; i++)
             if (i >= rank) w.x[i * K + c] = element_of(0);
     }
-    EACH(int j = (FEW ? P : rank) - 1; j >= 0; j--) {
+    EACH_STEP(int j = (FEW ? P : rank) - 1; j >= 0; j--) {
         if (j >= rank) continue;
         wait();
         const Divisor pivot(real_of(w.a[j * PITCH + j]));
@@ -183,9 +183,9 @@ template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm)
             w.x[e] = multiply_subtract(w.a[e / K * PITCH + j], w.x[j * K + e % K], w.x[e]);
     }
     wait();
-    EACH(int c = lane(); c < K; c += LANES)
-        EACH(int i = 0; i < (FEW ? P : rank); i++)
-            if (i < rank && rank < N) reflect_tail<false>(w.a + i * PITCH, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
+    EACH_STEP(int c = lane(); c < K; c += LANES)
+    EACH_STEP(int i = 0; i < (FEW ? P : rank); i++)
+    if (i < rank && rank < N) reflect_tail<false>(w.a + i * PITCH, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
     wait();
 }
 
@@ -193,7 +193,7 @@ template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm)
 template <class B> __device__ inline void load_sides(Work &w, const B &from, long long first, int cols) {
     EACH(int e = lane(); e < M * K; e += LANES) w.x[e] = e % K < cols ? from.get(e / K, first + e % K) : element_of(0);
     wait();
-    EACH(int c = lane(); c < K; c += LANES) {
+    EACH_STEP(int c = lane(); c < K; c += LANES) {
         T largest = 0;
         EACH(int i = 0; i < M; i++) measure(w.x[i * K + c], largest);
         w.scale[c] = scale_for(largest);
@@ -224,7 +224,7 @@ __device__ inline int lstsq(Work &w, const A &a, const B &b, T rtol, long long c
             T *const r = reinterpret_cast<T *>(w.row), *const y = reinterpret_cast<T *>(w.tail);
             rank = settle(w, rtol, P == 0 || has_full_rank<P>(size, rtol, r, y));
         } else if (finite) {
-            EACH(int k = 0; k < P; k++) reflect_columns(w, k, N);
+            EACH_STEP(int k = 0; k < P; k++) reflect_columns(w, k, N);
         }
         if (finite)
             solve(w, rank, [&](int j, T norm) {

@@ -67,7 +67,7 @@ void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
 
 /* Bytes of Work of lstsq.cuh. */
 static int lstsq_matrix_bytes(const smm_cuda_problem *p, int lanes) {
-    const int k = most(p->k, 1), size = bytes_of(p), pitch = smm_is_complex(p->dtype) ? p->n | 1 : p->n;
+    const int k = most(p->k, 1), size = bytes_of(p), pitch = pitch_of(p->n);
     const int elements = p->m * pitch + 1 + most(p->m, p->n) * k + 1 + 2 * (least(p->m, p->n) + 1) + p->n + 1;
     const int others = k * bytes_of_part(p) + (p->n + 1 + p->n % 2) * (int)sizeof(int);
     return elements_apart(p, lanes, elements + ceil_div(others, size)) * size;

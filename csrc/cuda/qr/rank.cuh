@@ -6,7 +6,7 @@ constexpr T ROUNDOFF = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
  * than a NaN in k. */
 template <int N, class Square> __device__ inline int longest_column(int k, Square square) {
     Sized longest = {-1, N};
-    EACH(int j = k + lane(); j < N; j += LANES) {
+    EACH_STEP(int j = k + lane(); j < N; j += LANES) {
         const T s = square(j);
         if (s > longest.size || (j == k && isnan(s)))
             longest = {isnan(s) ? power_of_two(DOUBLE ? 1024 : 128, T()) : s, j};
@@ -89,7 +89,7 @@ template <int P, class Size> __device__ inline bool has_full_rank(Size size, T r
     const T first = size(0, 0), allowed = rtol <= 64 * ROUNDOFF ? 64 * ROUNDOFF : rtol;
     T squares = 0;
     EACH(int k = lane(); k < P; k += LANES) r[k] = reciprocal(size(k, k)), y[k] = first;
-    EACH(int k = P - 1; k >= 0; k--) {
+    EACH_STEP(int k = P - 1; k >= 0; k--) {
         wait();
         const T x = product(y[k], r[k]);
         squares = multiply_add(x, x, squares);

@@ -1,6 +1,6 @@
 /* bidiagonal.cuh: singular values of an upper bidiagonal B in shared memory, and the rotations of what becomes its
  * right singular vectors, as csrc/kernels/spectra/bidiagonal_sweeps.h explains. The first lane of a matrix finds the
- * rotations of a sweep, all do them. */
+ * rotations of a sweep (rotations.cuh). */
 
 /* As in csrc/kernels/bidiagonal_sweeps.h. */
 constexpr int BIDIAGONAL_SWEEPS = 30;
@@ -9,14 +9,13 @@ constexpr T TWO_UNITS = static_cast<T>(DOUBLE ? 0x1p-52 : 0x1p-23);
 
 template <int N> struct Bidiagonal {
     T d[N], e[N]; /* the diagonal and what is right of it */
-    T c[N], s[N]; /* the rotations of a sweep, of columns i and i + 1 */
-    int from, to; /* the rows of a sweep */
+    Sweep<N> sweeps[SWEEPS_KEPT];
 };
 
 /* What is negligible. */
 template <int N> __device__ inline T tolerance_of(const Bidiagonal<N> &b) {
     T largest = fabs(b.d[0]);
-    for (int i = 1; i < N; i++) {
+    EACH(int i = 1; i < N; i++) {
         if (fabs(b.d[i]) > largest) largest = fabs(b.d[i]);
         if (fabs(b.e[i - 1]) > largest) largest = fabs(b.e[i - 1]);
     }
@@ -46,12 +45,12 @@ __device__ inline Beginning begin_two(T d, T e, T below) {
     return y_longer ? Beginning{small, large, false} : Beginning{large, small, false};
 }
 
-template <int N> __device__ inline Beginning begin_sweep(const Bidiagonal<N> &b, T tolerance) {
-    const T d = b.d[b.from], e = b.e[b.from];
-    if (b.to - b.from == 1) return begin_two(d, e, b.d[b.to]);
-    for (int i = b.from; i <= b.to; i++)
-        if (!(fabs(b.d[i]) > tolerance)) return {d, e, true};
-    const T f = fabs(b.d[b.to - 1]), g = fabs(b.e[b.to - 1]), h = fabs(b.d[b.to]), gg = product(g, g);
+/* has_zero: an element of the diagonal is negligible. */
+template <int N> __device__ inline Beginning begin_sweep(const Bidiagonal<N> &b, int from, int to, bool has_zero) {
+    const T d = b.d[from], e = b.e[from];
+    if (to - from == 1) return begin_two(d, e, b.d[to]);
+    if (has_zero) return {d, e, true};
+    const T f = fabs(b.d[to - 1]), g = fabs(b.e[to - 1]), h = fabs(b.d[to]), gg = product(g, g);
     const T sum = f + h, difference = f - h;
     const T twice = root(multiply_add(sum, sum, gg)) + root(multiply_add(difference, difference, gg));
     const T shift = quotient_of(product(f + f, h), twice), ratio = quotient_of(shift, d);
@@ -76,13 +75,14 @@ __device__ inline void rotate_pair(T &x, T &y, T c, T s) {
 }
 
 /* The rotations of a sweep: of columns i and i + 1, then of these rows. Where there are only two, they are done. */
-template <int N> __device__ inline void find_rotations(Bidiagonal<N> &b, T tolerance) {
-    const int from = b.from, to = b.to;
-    const Beginning start = begin_sweep(b, tolerance);
-    T f = start.f, g = start.g, d = b.d[from], left_c = 1, left_s = 0, e = 0;
-    for (int i = from; i < to; i++) {
+template <int N> __device__ inline void find_rotations(Bidiagonal<N> &b, Sweep<N> &sweep, bool has_zero) {
+    const int from = sweep.from, to = sweep.to;
+    const Beginning start = begin_sweep(b, from, to, has_zero);
+    T f = start.f, g = start.g, d = b.d[from], left_c = 1, left_s = 0, e = 0, ahead = b.e[from];
+    EACH_STEP(int i = from; i < to; i++) {
         T c, s;
-        const T beside = b.e[i], next = b.d[i + 1];
+        const T beside = ahead, next = b.d[i + 1];
+        ahead = b.e[i + 1]; /* nothing waits for it */
         if (i > from) g = start.zero ? beside : product(left_s, beside);
         const T r = turn(f, g, c, s);
         if (i > from) b.e[i - 1] = start.zero ? product(left_s, r) : r;
@@ -95,8 +95,8 @@ template <int N> __device__ inline void find_rotations(Bidiagonal<N> &b, T toler
         rotate_pair(e, below, left_c, left_s);
         f = start.zero ? straight : e;
         d = below;
-        b.c[i] = c;
-        b.s[i] = s;
+        sweep.c[i] = c;
+        sweep.s[i] = s;
     }
     b.d[to] = d;
     b.e[to - 1] = to - from == 1 ? T(0) : e;
@@ -107,22 +107,18 @@ template <int N> __device__ inline void find_rotations(Bidiagonal<N> &b, T toler
 template <int N, class V> __device__ inline int diagonalise(Bidiagonal<N> &b, V *v) {
     const T tolerance = tolerance_of(b);
     wait();
-    for (int sweep = 0;; sweep++) {
-        if (lane() < LANES_OF_WARP) {
-            int from = 0, to = 0;
-            if (sweep < BIDIAGONAL_SWEEPS * N) find_block<N>(from, to, [&](int i) { return counts(b, tolerance, i); });
-            if (lane() == 0) {
-                b.from = from;
-                b.to = to;
-                if (to) find_rotations(b, tolerance);
-            }
-        }
-        wait();
-        if (b.to == 0) break;
-        if (v) rotate_rows<N, V::PITCH, V::HEIGHT>(v->x, b.c, b.s, b.from, b.to);
-        wait();
-    }
+    sweep(b.sweeps, v, [&](Sweep<N> &found, int number) {
+        int from = 0, to = 0;
+        bool has_zero = false;
+        if (number < BIDIAGONAL_SWEEPS * N) find_block<N>(from, to, [&](int i) { return counts(b, tolerance, i); });
+        EACH(int i = from + lane(); i <= to; i += LANES_OF_WARP) has_zero |= !(fabs(b.d[i]) > tolerance);
+        has_zero = votes(has_zero);
+        if (lane()) return;
+        found.from = from;
+        found.to = to;
+        if (to) find_rotations(b, found, has_zero);
+    });
     int left = 0;
-    for (int i = 0; i < N - 1; i++) left += b.e[i] != 0;
+    EACH(int i = 0; i < N - 1; i++) left += b.e[i] != 0;
     return left;
 }

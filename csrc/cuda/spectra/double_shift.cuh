@@ -77,7 +77,7 @@ __device__ inline void rotate(T &x, T &y, T c, T s) {
 }
 
 __device__ inline void finish(Work &x) {
-    for (int k = 0; k + 1 < N; k++) {
+    EACH_STEP(int k = 0; k + 1 < N; k++) {
         T *const here = x.h + k * PITCH, *const next = here + PITCH;
         if (next[k] == 0) continue;
         const Block y = standard_block(here[k], here[k + 1], next[k], next[k + 1]);

@@ -50,7 +50,7 @@ __device__ inline void find_joined(Work &x) {
     wait();
     for (bool again = true; again;) {
         again = false;
-        for (int i = 0; i < N; i++) {
+        EACH_STEP(int i = 0; i < N; i++) {
             const bool was = x.joined[i];
             bool above = true, beside = true; /* nothing is below the diagonal, or beside it */
             for (int j = lane(); j < N; j += LANES) {
@@ -78,7 +78,7 @@ __device__ inline T add_squares(Number x, T sum) { return add_squares(x.im, add_
  * and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation, 2014). */
 __device__ inline bool balance_row(Work &x, int i) {
     T c = 0, r = 0, f = 1;
-    for (int j = 0; j < N; j++) {
+    EACH(int j = 0; j < N; j++) {
         c = add_squares(x.h[j * PITCH + i], c);
         r = add_squares(x.h[i * PITCH + j], r);
     }
@@ -109,12 +109,12 @@ __device__ inline void balance(Work &x) {
     bool again = true;
     for (int pass = 0; pass < BALANCE_PASSES && again; pass++) {
         again = false;
-        for (int i = 0; i < N; i++) again |= balance_row(x, i);
+        EACH_STEP(int i = 0; i < N; i++) again |= balance_row(x, i);
     }
 }
 
 __device__ inline void to_hessenberg(Work &x) {
-    for (int k = 0; k + 2 < N; k++) {
+    EACH_STEP(int k = 0; k + 2 < N; k++) {
         const int count = N - k - 1;
         Element *const column = x.h + (k + 1) * PITCH + k;
         for (int i = lane(); i < count; i += LANES) x.v[i] = column[i * PITCH];
@@ -157,7 +157,7 @@ __device__ inline bool is_negligible(const Work &x, int k) {
 
 /* By one thread: the last rows that are not yet triangular, or of a real matrix blocks of order 2. */
 __device__ inline bool find_window(Work &x) {
-    for (int k = x.hi; k >= 0; k--) {
+    EACH_STEP(int k = x.hi; k >= 0; k--) {
         if (k && !is_negligible(x, k)) continue;
         if (k) x.h[k * PITCH + k - 1] = element_of(0);
         if (x.hi - k < WIDTH) {
@@ -182,7 +182,7 @@ __device__ inline bool find_window(Work &x) {
 
 __device__ inline void chase(Work &x) {
     const int lo = x.lo, hi = x.hi;
-    for (int k = lo; k < hi; k++) {
+    EACH_STEP(int k = lo; k < hi; k++) {
         const int count = least(BULGE, hi - k + 1);
         if (k > lo && lane() == 0)
             for (int i = 0; i < count; i++) x.v[i] = x.h[(k + i) * PITCH + k - 1];
@@ -191,10 +191,12 @@ __device__ inline void chase(Work &x) {
         const Element tau = x.tau[0];
         if (k > lo && lane() == 0)
             for (int i = 0; i < count; i++) x.h[(k + i) * PITCH + k - 1] = i ? element_of(0) : x.v[0];
-        for (int j = k + lane(); j < N; j += LANES) reflect(x.v, conjugate(tau), x.h + k * PITCH + j, 1, PITCH, count);
+        EACH_STEP(int j = k + lane(); j < N; j += LANES)
+        reflect(x.v, conjugate(tau), x.h + k * PITCH + j, 1, PITCH, count);
         wait();
-        for (int i = lane(); i <= least(k + BULGE, hi); i += LANES) reflect_along(x.v, tau, x.h + i * PITCH + k, count);
-        for (int i = lane(); i < N && VECTORS; i += LANES) reflect_along(x.v, tau, x.z + i * PITCH + k, count);
+        EACH_STEP(int i = lane(); i <= least(k + BULGE, hi); i += LANES)
+        reflect_along(x.v, tau, x.h + i * PITCH + k, count);
+        EACH_STEP(int i = lane(); i < N && VECTORS; i += LANES) reflect_along(x.v, tau, x.z + i * PITCH + k, count);
         wait();
     }
 }
@@ -263,7 +265,7 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
     const T small = larger(product(2 * UNIT, size_of(w)), LEAST_DIVISOR);
     const bool first = is_block(x, j), second = is_block(x, j - 1);
     const int top = second ? j - 1 : j, last = first ? j + 1 : j;
-    for (int i = 0; i < N; i++) y[i] = {0, 0};
+    EACH(int i = 0; i < N; i++) y[i] = {0, 0};
     y[top] = {1, 0};
     if (first || second) {
         const T b = real_of(x.h[top * PITCH + top + 1]), c = real_of(x.h[(top + 1) * PITCH + top]), im = fabs(w.im);
@@ -274,7 +276,7 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
     }
     if (last > top) subtract_column(x, y, last, top);
     subtract_column(x, y, top, top);
-    for (int i = top - 1; i >= 0; i--) {
+    EACH_STEP(int i = top - 1; i >= 0; i--) {
         const int from = is_block(x, i - 1) ? i - 1 : i;
         const Number z = difference_of(number_of(x.h[from * PITCH + from]), w);
         if (from < i)
@@ -300,7 +302,7 @@ template <class TO> __device__ inline void give_vector(const Work &x, int j, Num
     const int last = solve_column(x, j, w, y);
     T squares = 0, most_square = 0;
     int largest = 0;
-    for (int i = 0; i < N; i++) {
+    EACH_STEP(int i = 0; i < N; i++) {
         Number sum = {0, 0};
         for (int k = 0; k <= last; k++) sum = multiply_add(x.z[i * PITCH + k], y[k], sum);
         v[i] = scaled(sum, x.balance[i]);
@@ -310,7 +312,7 @@ template <class TO> __device__ inline void give_vector(const Work &x, int j, Num
     }
     const T size = root(most_square), back = reciprocal(root(squares));
     const Number turn = scaled(Number{quotient_of(v[largest].re, size), quotient_of(-v[largest].im, size)}, back);
-    for (int i = 0; i < N; i++) {
+    EACH(int i = 0; i < N; i++) {
         const Number u = i == largest ? Number{product(size, back), 0} : product(v[i], turn);
         to(i, Number{u.re + T(0), u.im + T(0)});
     }
@@ -324,7 +326,7 @@ template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &a
     Number *const to_w = static_cast<Number *>(d.data) + offset_of(args, d, q);
     T largest = 0;
     bool finite = true;
-    for (int e = lane(); e < N * N; e += LANES) {
+    EACH(int e = lane(); e < N * N; e += LANES) {
         const Element y = from(e / N, e % N);
         finite &= measure(y, largest);
         x.h[e / N * PITCH + e % N] = y;
@@ -333,7 +335,7 @@ template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &a
     const T scale = finite ? scale_for(largest) : T(1), back = reciprocal(scale);
     int info = 0;
     if (finite) {
-        for (int e = lane(); e < N * N && scale != 1; e += LANES)
+        EACH(int e = lane(); e < N * N && scale != 1; e += LANES)
             x.h[e / N * PITCH + e % N] = scaled(x.h[e / N * PITCH + e % N], scale);
         wait();
         balance(x);
@@ -350,7 +352,7 @@ template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &a
             if (good)
                 give_vector(x, j, w, [&](int i, Number y) { to_v[i * v.row] = y; });
             else
-                for (int i = 0; i < N; i++) to_v[i * v.row] = not_a_complex_number();
+                EACH(int i = 0; i < N; i++) to_v[i * v.row] = not_a_complex_number();
         }
     }
     if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;

@@ -47,7 +47,7 @@ __device__ inline void reflect_both_sides(Work &x, int k) {
     const Element tau = x.tau[k - 1];
     const auto tail = x.a.from(k - 1, 0);
     const auto v = [&](int i) { return i == k ? element_of(1) : Element(tail[i]); };
-    EACH(int i = k + lane(); i < N; i += LANES) {
+    EACH_STEP(int i = k + lane(); i < N; i += LANES) {
         Element sum = x.a.at(k, i);
         EACH(int j = k + 1; j < N; j++) {
             const Element b = x.a.at(least(i, j), most(i, j));
@@ -62,17 +62,17 @@ __device__ inline void reflect_both_sides(Work &x, int k) {
     wait();
     EACH(int i = k + lane(); i < N; i += LANES) x.w[i] = multiply_add(half, v(i), x.w[i]);
     wait();
-    EACH(int j = k + lane(); j < N; j += LANES)
-        EACH(int i = k; i <= j; i++) {
-            Element b = multiply_subtract(conjugate(v(i)), x.w[j], x.a.at(i, j));
-            b = multiply_subtract(conjugate(x.w[i]), v(j), b);
-            x.a.at(i, j) = i == j ? element_of(real_of(b)) : b;
-        }
+    EACH_STEP(int j = k + lane(); j < N; j += LANES)
+    EACH(int i = k; i <= j; i++) {
+        Element b = multiply_subtract(conjugate(v(i)), x.w[j], x.a.at(i, j));
+        b = multiply_subtract(conjugate(x.w[i]), v(j), b);
+        x.a.at(i, j) = i == j ? element_of(real_of(b)) : b;
+    }
     wait();
 }
 
 __device__ inline void tridiagonalise(Work &x) {
-    EACH(int k = 0; k < N; k++) {
+    EACH_STEP(int k = 0; k < N; k++) {
         if (k + 1 < N) make_reflector_together(x.a.from(k, k + 1), 1, N - k - 1, x.tau + k);
         if (lane() == 0) x.t.d[k] = real_of(x.a.at(k, k));
         if (lane() == 0 && k + 1 < N) x.t.e[k] = real_of(x.a.at(k, k + 1));

@@ -1,20 +1,25 @@
 /* plan.c: whether the kernels of eigenvalues and singular values can run a problem, and in what grid. */
 #include "../plan.h"
 
+/* Bytes of the sweeps that are kept (rotations.cuh) of matrices of order n. */
+static int sweeps_bytes(const smm_cuda_problem *p, int n, int lanes) {
+    return (lanes > 32 ? 2 : 1) * (2 * n * bytes_of_part(p) + 2 * (int)sizeof(int));
+}
+
 /* Bytes of Work of eigh.cuh. */
-static int eigh_matrix_bytes(const smm_cuda_problem *p) {
-    const int size = bytes_of(p), elements = p->n * pitch_of(p->n) + 2 * p->n, numbers = 4 * p->n;
-    return ceil_div(elements * size + numbers * bytes_of_part(p) + 8, size) * size;
+static int eigh_matrix_bytes(const smm_cuda_problem *p, int lanes) {
+    const int size = bytes_of(p), elements = p->n * pitch_of(p->n) + 2 * p->n, numbers = 2 * p->n;
+    return ceil_div(elements * size + numbers * bytes_of_part(p) + sweeps_bytes(p, p->n, lanes), size) * size;
 }
 
 bool smm_eigh_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) return false;
-    return smm_cuda_work_fits(p, x, smm_cuda_are_few(p, x), eigh_matrix_bytes(p), grid);
+    return smm_cuda_work_fits(p, x, smm_cuda_are_few(p, x), eigh_matrix_bytes(p, x->lanes), grid);
 }
 
 double smm_eigh_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     (void)args;
-    return x->outside ? eigh_matrix_bytes(p) : 0;
+    return x->outside ? eigh_matrix_bytes(p, x->lanes) : 0;
 }
 
 void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
@@ -27,21 +32,22 @@ void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
 }
 
 /* Bytes of Work of svd.cuh. */
-static int svd_matrix_bytes(const smm_cuda_problem *p) {
+static int svd_matrix_bytes(const smm_cuda_problem *p, int lanes) {
     const int n = least(p->m, p->n), size = bytes_of(p);
     const int x = most(p->m, p->n) * pitch_of(n), a = n <= 4 ? x : 1;
     const int r = n <= 4 || p->op != SMM_OP_SVDVALS ? n * pitch_of(n) : 1;
-    return ceil_div((x + a + n + r) * size + 5 * n * bytes_of_part(p) + (2 + n) * (int)sizeof(int), size) * size;
+    const int others = 3 * n * bytes_of_part(p) + n * (int)sizeof(int) + sweeps_bytes(p, n, lanes);
+    return ceil_div((x + a + n + r) * size + others, size) * size;
 }
 
 bool smm_svd_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVD_FULL || p->op == SMM_OP_SVDVALS;
-    return serves && smm_cuda_work_fits(p, x, smm_cuda_are_few(p, x), svd_matrix_bytes(p), grid);
+    return serves && smm_cuda_work_fits(p, x, smm_cuda_are_few(p, x), svd_matrix_bytes(p, x->lanes), grid);
 }
 
 double smm_svd_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     (void)args;
-    return x->outside ? svd_matrix_bytes(p) : 0;
+    return x->outside ? svd_matrix_bytes(p, x->lanes) : 0;
 }
 
 void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
@@ -58,7 +64,8 @@ void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     if (smm_cuda_is_large_matrix(p) || !smm_is_complex(p->dtype)) return;
     enum { MOST_SHARED = 64 << 10 }; /* so that large ones leave room for several blocks */
     if (smm_cuda_are_few(p, x)) x->threads = 128;
-    while (!smm_cuda_are_few(p, x) && x->lanes < 32 && x->threads / x->lanes * svd_matrix_bytes(p) > MOST_SHARED)
+    while (!smm_cuda_are_few(p, x) && x->lanes < 32 &&
+           x->threads / x->lanes * svd_matrix_bytes(p, x->lanes) > MOST_SHARED)
         x->lanes *= 2;
 }
 

@@ -44,9 +44,9 @@ template <int N> struct Vectors {
 /* V = H_0 H_1 ... of reflectors right of the diagonal in rows, from the last on: rows and columns up to k are still
  * those of I when H_k comes. */
 template <int N> __device__ inline void form_vectors(Vectors<N> &a, const Element *taus) {
-    EACH(int k = N - 2; k >= 0; k--) {
+    EACH_STEP(int k = N - 2; k >= 0; k--) {
         const Element tau = taus[k], minus = negative(tau);
-        EACH(int j = k + 2 + lane(); j < N; j += LANES) {
+        EACH_STEP(int j = k + 2 + lane(); j < N; j += LANES) {
             Element w = product(conjugate(a.at(k, k + 2)), a.at(k + 2, j));
             EACH(int i = k + 3; i < N; i++) w = multiply_add(conjugate(a.at(k, i)), a.at(i, j), w);
             w = product(tau, w);
@@ -89,20 +89,43 @@ template <int N, class Counts> __device__ inline void find_block(int &from, int 
     if (LANES > 1) __syncwarp(same_matrix());
 }
 
-/* Columns from .. to of N, of so many rows: i and i + 1 by the rotation (c_i, s_i). */
-template <int N, int PITCH, int ROWS>
-__device__ inline void rotate_rows(T *a, const T *cs, const T *ss, int from, int to) {
-    EACH(int row = lane(); row < ROWS; row += LANES) {
+/* The rotations of a sweep: of columns i and i + 1, from .. to - 1. None, if `to` is 0. */
+template <int N> struct Sweep {
+    T c[N], s[N];
+    int from, to;
+};
+
+/* They turn these columns of N, of so many rows, by lanes first .. LANES. */
+template <int N, int PITCH, int ROWS> __device__ inline void rotate_rows(T *a, const Sweep<N> &x, int first) {
+    const int from = x.from, to = x.to;
+    EACH_STEP(int row = lane() - first; row < ROWS; row += LANES - first) {
+        if (row < 0) break;
         T *v = a + row * PITCH, left = FEW ? T(0) : v[from];
         EACH(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
             if (FEW && (i < from || i >= to)) continue;
             if (FEW) left = v[i];
-            const T right = v[i + 1], c = cs[i], s = ss[i];
+            const T right = v[i + 1], c = x.c[i], s = x.s[i];
             v[i] = multiply_add(s, right, product(c, left));
             left = multiply_add(-s, left, product(c, right));
             if (FEW) v[i + 1] = left;
         }
         if (!FEW) v[to] = left;
+    }
+}
+
+/* Sweeps until find(sweep), by the first warp of a matrix, finds none; they rotate the columns of v, if there are any.
+ * Where a matrix has more warps, one finds a sweep while the others do the one before. */
+constexpr int SWEEPS_KEPT = BY_BLOCK ? 2 : 1;
+template <int N, class V, class Find> __device__ inline void sweep(Sweep<N> (&x)[SWEEPS_KEPT], V *v, Find find) {
+    if (BY_BLOCK && lane() < LANES_OF_WARP) find(x[0], 0);
+    for (int number = 0;; number++) {
+        Sweep<N> &here = x[number % SWEEPS_KEPT], &next = x[(number + 1) % SWEEPS_KEPT];
+        if (!BY_BLOCK) find(here, number);
+        wait();
+        if (here.to == 0) break;
+        if (BY_BLOCK && lane() < LANES_OF_WARP) find(next, number + 1);
+        if (v) rotate_rows<N, V::PITCH, V::HEIGHT>(v->x, here, BY_BLOCK ? LANES_OF_WARP : 0);
+        if (!BY_BLOCK) wait();
     }
 }
 

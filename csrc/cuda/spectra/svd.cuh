@@ -127,17 +127,18 @@ template <class X> __device__ inline bool rotate(X row_x, X row_y) {
 /* A = Q B P^H. Step k: a reflector from the left for column k, and one from the right for the conjugate of row k right
  * of its diagonal. */
 __device__ inline void bidiagonalise(Work &w) {
-    for (int k = 0; k < N; k++) {
+    EACH_STEP(int k = 0; k < N; k++) {
         Element *x = w.x + k * PITCH + k;
         make_reflector_together(x, PITCH, M - k, w.tau + k);
-        for (int j = 1 + lane(); j < N - k; j += LANES) reflect(x, conjugate(w.tau[k]), x + j, PITCH, PITCH, M - k);
+        EACH_STEP(int j = 1 + lane(); j < N - k; j += LANES)
+        reflect(x, conjugate(w.tau[k]), x + j, PITCH, PITCH, M - k);
         wait();
         if (lane() == 0) w.b.d[k] = real_of(x[0]);
         if (k + 1 == N) break;
         for (int j = 1 + lane(); COMPLEX && j < N - k; j += LANES) x[j] = conjugate(x[j]);
         if (COMPLEX) wait();
         make_reflector_together(x + 1, 1, N - k - 1, w.tau + k);
-        for (int i = 1 + lane(); i < M - k; i += LANES) reflect_row(x + 1, w.tau[k], x + i * PITCH + 1, N - k - 1);
+        EACH_STEP(int i = 1 + lane(); i < M - k; i += LANES) reflect_row(x + 1, w.tau[k], x + i * PITCH + 1, N - k - 1);
         if (lane() == 0) w.b.e[k] = real_of(x[1]);
         wait();
     }

@@ -1,6 +1,6 @@
 /* tridiagonal.cuh: eigenvalues of a symmetric tridiagonal T in shared memory, or of few rows in a thread's registers,
  * and the rotations of what becomes its eigenvectors, as csrc/kernels/spectra/eigh_sweeps.h explains. The first lane of
- * a matrix finds the rotations of a sweep, all do them. */
+ * a matrix finds the rotations of a sweep (rotations.cuh). */
 
 /* As in csrc/kernels/eigh_sweeps.h. */
 constexpr int TRIDIAGONAL_SWEEPS = 30;
@@ -10,8 +10,7 @@ constexpr T TRIDIAGONAL_FLOOR_SQUARED = static_cast<T>(DOUBLE ? 0x1p-900 : 0x1p-
 
 template <int N> struct Tridiagonal {
     T d[N], e[N]; /* the diagonal and what is beside it */
-    T c[N], s[N]; /* the rotations of a sweep, of columns i and i + 1 */
-    int from, to; /* the rows of a sweep */
+    Sweep<N> sweeps[SWEEPS_KEPT];
 };
 
 /* Whether element i beside the diagonal is not negligible; otherwise it becomes zero. */
@@ -29,19 +28,21 @@ __device__ inline T apart(T d, T e, T d_next) {
 }
 
 /* The rotations of a sweep over rows from .. to. Where there are only two, they are done. */
-template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, int from, int to) {
+template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, Sweep<N> &sweep) {
+    const int from = sweep.from, to = sweep.to;
     const T above = pick(x.d, to - 1), last = pick(x.d, to), between = apart(above, pick(x.e, to - 1), last);
     const T shift = last - between;
     const bool two = to - from == 1;
-    T c = 1, s = 1, p = 0, d = pick(x.d, from), g = d - shift;
-    EACH(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
+    T c = 1, s = 1, p = 0, d = pick(x.d, from), g = d - shift, ahead = FEW ? T(0) : x.e[from];
+    EACH_STEP(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
         if (FEW && (i < from || i >= to)) continue;
-        const T e = x.e[i], next = x.d[i + 1], f = product(s, e), b = product(c, e);
+        const T e = FEW ? x.e[i] : ahead, next = x.d[i + 1], f = product(s, e), b = product(c, e);
+        if (!FEW) ahead = x.e[i + 1]; /* nothing waits for it */
         const T squares = multiply_add(g, g, product(f, f)), r = root(squares), back = product(r, reciprocal(squares));
         const bool rotates = squares > TRIDIAGONAL_FLOOR_SQUARED;
         if (i > 0 && i > from) x.e[i - 1] = r;
-        x.c[i] = c = rotates ? product(g, back) : T(1);
-        x.s[i] = s = rotates ? product(f, back) : T(0);
+        sweep.c[i] = c = rotates ? product(g, back) : T(1);
+        sweep.s[i] = s = rotates ? product(f, back) : T(0);
         const T h = d - p, t = multiply_add(b + b, c, product(next - h, s));
         p = product(s, t);
         x.d[i] = h + p;
@@ -56,22 +57,14 @@ template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, int fr
 /* d becomes w, the columns of v, if there are any, are rotated; the result: how many e_i are not negligible when the
  * matrix is given up. */
 template <int N, class V> __device__ inline int diagonalise(Tridiagonal<N> &x, V *v) {
-    for (int sweep = 0;; sweep++) {
-        if (lane() < LANES_OF_WARP) {
-            int first = 0, last = 0;
-            if (sweep < TRIDIAGONAL_SWEEPS * N) find_block<N>(first, last, [&](int i) { return counts(x, i); });
-            if (lane() == 0) {
-                x.from = first;
-                x.to = last;
-                if (last) find_rotations(x, first, last);
-            }
-        }
-        wait();
-        const int from = x.from, to = x.to;
-        if (to == 0) break;
-        if (v) rotate_rows<N, V::PITCH, V::HEIGHT>(v->x, x.c, x.s, from, to);
-        wait();
-    }
+    sweep(x.sweeps, v, [&](Sweep<N> &found, int number) {
+        int from = 0, to = 0;
+        if (number < TRIDIAGONAL_SWEEPS * N) find_block<N>(from, to, [&](int i) { return counts(x, i); });
+        if (lane()) return;
+        found.from = from;
+        found.to = to;
+        if (to) find_rotations(x, found);
+    });
     int left = 0;
     EACH(int i = 0; i < N - 1; i++) left += x.e[i] != 0;
     return left;
