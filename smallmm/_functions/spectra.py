@@ -100,8 +100,8 @@ def eig(
     ValueError, TypeError
         As `solve`.
     NotImplementedError
-        n is above 32 and the arrays are Numba's or smallmm's own on a GPU. Those of other libraries go to the
-        library's linear algebra.
+        n is above 128 and the arrays are Numba's or smallmm's own on a GPU. Those of other libraries go to
+        the library's linear algebra.
 
     See Also
     --------
@@ -278,8 +278,8 @@ def eigh(
     ValueError, TypeError
         As `solve`; `UPLO` or `subset_by_index` is another value, or `lower` contradicts `UPLO`.
     NotImplementedError
-        n is above 32 and the arrays are Numba's or smallmm's own on a GPU. Those of other libraries go to the
-        library's linear algebra.
+        n is above 128 and the arrays are Numba's or smallmm's own on a GPU. Those of other libraries go to
+        the library's linear algebra.
 
     See Also
     --------

@@ -106,7 +106,7 @@ def svd(
     ValueError, TypeError
         As `solve`.
     NotImplementedError
-        min(m, n) is above 32 or m n above 1024, and the arrays are Numba's or smallmm's own on a GPU. Those
+        min(m, n) is above 128 or m n above 16384, and the arrays are Numba's or smallmm's own on a GPU. Those
         of other libraries go to the library's linear algebra.
 
     See Also

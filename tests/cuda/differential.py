@@ -34,6 +34,7 @@ from smallmm import cuda  # noqa: E402
 from smallmm._derivatives.backward import backward_of_plan  # noqa: E402
 
 MOST = 4000  # matrices
+MOST_OF_LARGE = 12  # above order 32
 _NO_NAMESPACE = re.compile("no array API namespace|not a supported array type")  # smallmm's own arrays
 DTYPES = ["f4", "f8", "c8", "c16"]
 
@@ -50,6 +51,7 @@ class Case(NamedTuple):
     cores: tuple[int, ...]  # how many dimensions of each are those of a matrix
     tolerance: float = 0  # of the largest element of a matrix, in units of its dtype's eps
     program: object = None  # a fused function, which says whether a kernel runs its steps
+    most: int = MOST  # matrices
 
 
 # Logarithms, exponentials, powers and complex quotients are NumPy's here, those of the array's library there.
@@ -66,6 +68,10 @@ _LARGE = (
     "cho",
     "solve_triangular",
     "linsolve, general",
+    "eig",
+    "svd",
+    "qr",
+    "lstsq",
 )
 _OTHERS = ("solve, symmetric", "solve, lower", "solve, upper")
 OF_LARGE = [x for x in OF_MATRICES if x.startswith(_LARGE) and not x.startswith(_OTHERS)]
@@ -96,7 +102,7 @@ def of_matrices(rng, dtype):
 
 def of_large_matrices(rng, dtype):
     """Such a function that has kernels for matrices that a block shares."""
-    return of_order(rng, dtype, str(rng.choice(OF_LARGE)), int(rng.integers(33, 129)), 12)
+    return of_order(rng, dtype, str(rng.choice(OF_LARGE)), int(rng.integers(33, 129)), MOST_OF_LARGE)
 
 
 def of_order(rng, dtype, name, n, most):
@@ -104,18 +110,24 @@ def of_order(rng, dtype, name, n, most):
     definite = rng.random() < 0.3
 
     def draw(rng, count):
-        a = stack(rng, n, n, dtype, min(count, most), definite)
-        return [a, normal(rng, (len(a), n, k), np.dtype(dtype))] if name in TWO else [a]
+        a = stack(rng, n, n, dtype, count, definite)
+        return [a, normal(rng, (count, n, k), np.dtype(dtype))] if name in TWO else [a]
 
     def call(a, b=None):
         return function(a, b)
 
     cores = (2, 2) if name in TWO else (2,)
-    return Case(f"{name} n={n} k={k}", call, draw, cores, OF_LIBRARIES.get(name, 0))
+    return Case(f"{name} n={n} k={k}", call, draw, cores, OF_LIBRARIES.get(name, 0), most=most)
 
 
-def of_rectangles(rng, dtype):
-    m, n = order(rng), order(rng)
+def of_large_rectangles(rng, dtype):
+    m = int(rng.choice([rng.integers(33, 129), rng.integers(9, 700)]))
+    n = int(rng.integers(-(-1025 // m), min(16384 // m, 129)))
+    return of_rectangles(rng, dtype, *(int(x) for x in rng.permutation([m, n])))
+
+
+def of_rectangles(rng, dtype, m=0, n=0):
+    m, n = m or order(rng), n or order(rng)
     name = str(
         rng.choice(["qr", "qr r", "qr raw", "qr complete", "svd", "svd reduced", "svdvals", "lstsq_ex"])
     )
@@ -129,7 +141,8 @@ def of_rectangles(rng, dtype):
     def call(*arrays):
         return getattr(smallmm, function)(*arrays, **options)
 
-    return Case(f"{name} {m}x{n}", call, draw, (2, 2) if function == "lstsq_ex" else (2,))
+    most = MOST if m * n <= 1024 else MOST_OF_LARGE
+    return Case(f"{name} {m}x{n}", call, draw, (2, 2) if function == "lstsq_ex" else (2,), most=most)
 
 
 def of_products(rng, dtype):
@@ -310,15 +323,8 @@ def of_prefixes(rng, _):
     return Case(f"associative_scan of {name}, {times} times", call, draw, cores)
 
 
-KINDS = [
-    of_matrices,
-    of_matrices,
-    of_large_matrices,
-    of_rectangles,
-    of_products,
-    of_compositions,
-    of_diagonals,
-]
+KINDS = [of_matrices, of_matrices, of_rectangles, of_products, of_compositions, of_diagonals]
+KINDS_OF_LARGE = [of_large_matrices, of_large_rectangles]
 
 
 # --- how operands lie in memory: what is moved to the device, and how it is seen there and here ---
@@ -459,8 +465,9 @@ def difference(x, y, tolerance, least):
 
 
 class Run:
-    def __init__(self, library, share_of_programs, verbose):
+    def __init__(self, library, share_of_programs, share_of_large, verbose):
         self.library, self.share, self.verbose = LIBRARIES[library], share_of_programs, verbose
+        self.share_of_large = share_of_large
         self.compared, self.refused, self.shapes, self.wrong = Counter(), Counter(), Counter(), 0
 
     def shape(self, seed, calls):
@@ -470,6 +477,8 @@ class Run:
         dtype = str(rng.choice(DTYPES, p=[0.35, 0.35, 0.15, 0.15]))
         programs = [of_programs, of_backward_passes, of_scans, of_prefixes]
         kinds = programs if rng.random() < self.share else KINDS
+        if kinds is KINDS and self.share_of_large and rng.random() < self.share_of_large:
+            kinds = KINDS_OF_LARGE
         kind = kinds[rng.integers(len(kinds))]
         case = kind(rng, dtype)
         ways = [str(rng.choice(list(LAYOUTS))) for _ in case.cores]
@@ -479,7 +488,7 @@ class Run:
 
     def call(self, seed, kind, dtype, case, ways, rng):
         count = int(rng.choice([1, rng.integers(1, 40), rng.integers(1, MOST)], p=[0.2, 0.6, 0.2]))
-        stacks = case.draw(rng, count)
+        stacks = case.draw(rng, min(count, case.most))
         here, there = [], []
         for x, way in zip(stacks, ways, strict=True):
             memory, view = LAYOUTS[way](x)
@@ -537,9 +546,12 @@ def main():
         "--library", choices=LIBRARIES, default="torch", help="whose arrays are on the device"
     )
     parser.add_argument("--programs", type=float, default=1 / 3, help="the share of fused functions")
+    parser.add_argument(
+        "--large", type=float, default=1 / 4, help="of the other functions, the share of orders above 32"
+    )
     parser.add_argument("--verbose", action="store_true", help="print the seed of each shape before it runs")
     arguments = parser.parse_args()
-    run = Run(arguments.library, arguments.programs, arguments.verbose)
+    run = Run(arguments.library, arguments.programs, arguments.large, arguments.verbose)
     seed = np.random.SeedSequence().entropy % 10**9 if arguments.seed is None else arguments.seed
     seeds = itertools.count(seed * 10**6)
     if arguments.only is not None:

@@ -156,7 +156,7 @@ def test_recurrences(emulated, which):
 @pytest.mark.parametrize("seed", range(2))
 def test_calls_that_nobody_chose(emulated, seed):
     """Host and device on random functions, layouts and values; the seeds are new where there is a GPU."""
-    emulated("random_calls.py", "--library", "own", "--shapes", 6, "--calls", 4, "--seed", seed)
+    emulated("random_calls.py", "--library", "own", "--shapes", 6, "--calls", 4, "--seed", seed, "--large", 0)
 
 
 @pytest.mark.parametrize(

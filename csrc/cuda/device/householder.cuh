@@ -91,6 +91,18 @@ __device__ inline T ordinary_quotient(T x, T y) {
     return multiply_add(r, multiply_add(-y, near, x), near);
 }
 
+/* root(x) and reciprocal(x), whose steps go side by side where x is neither tiny nor huge. */
+struct RootAndReciprocal {
+    T root, reciprocal;
+};
+__device__ __noinline__ RootAndReciprocal slow_root_and_reciprocal(T x) { return {root(x), reciprocal(x)}; }
+__device__ inline RootAndReciprocal root_and_reciprocal(T x) {
+    constexpr unsigned LOW = DOUBLE ? (1023u - 450) << 20 : (127u - 60) << 23;
+    constexpr unsigned HIGH = DOUBLE ? (1023u + 450) << 20 : (127u + 60) << 23;
+    if (leading(x) - LOW < HIGH - LOW) return {ordinary_root(x), ordinary_reciprocal(x)};
+    return slow_root_and_reciprocal(x);
+}
+
 /* reflector_of() where is_ordinary() says so. */
 __device__ inline Reflector ordinary_reflector_of(T first, T squares) {
     const T norm = ordinary_root(squares), sum = fabs(first) + norm;

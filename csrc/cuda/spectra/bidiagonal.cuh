@@ -60,7 +60,9 @@ template <int N> __device__ inline Beginning begin_sweep(const Bidiagonal<N> &b,
 
 /* The rotation that turns (f, g) to (r, 0). */
 __device__ inline T turn(T f, T g, T &c, T &s) {
-    const T squares = multiply_add(f, f, product(g, g)), r = root(squares), back = product(r, reciprocal(squares));
+    const T squares = multiply_add(f, f, product(g, g));
+    const RootAndReciprocal of_squares = root_and_reciprocal(squares);
+    const T r = of_squares.root, back = product(r, of_squares.reciprocal);
     const bool rotates = squares > BIDIAGONAL_FLOOR;
     c = rotates ? product(f, back) : T(1);
     s = rotates ? product(g, back) : T(0);

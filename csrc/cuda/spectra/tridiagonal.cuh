@@ -38,7 +38,9 @@ template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, Sweep<
         if (FEW && (i < from || i >= to)) continue;
         const T e = FEW ? x.e[i] : ahead, next = x.d[i + 1], f = product(s, e), b = product(c, e);
         if (!FEW) ahead = x.e[i + 1]; /* nothing waits for it */
-        const T squares = multiply_add(g, g, product(f, f)), r = root(squares), back = product(r, reciprocal(squares));
+        const T squares = multiply_add(g, g, product(f, f));
+        const RootAndReciprocal of_squares = root_and_reciprocal(squares);
+        const T r = of_squares.root, back = product(r, of_squares.reciprocal);
         const bool rotates = squares > TRIDIAGONAL_FLOOR_SQUARED;
         if (i > 0 && i > from) x.e[i - 1] = r;
         sweep.c[i] = c = rotates ? product(g, back) : T(1);

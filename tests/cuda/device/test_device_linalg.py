@@ -80,6 +80,26 @@ def test_every_order_of_qr(torch, rng, dtype, name):
             assert_cpu_bits(name, call(torch, name, part), part)
 
 
+@pytest.mark.parametrize("n", [33, 48, 64, 65, 100, 128])
+@pytest.mark.parametrize("number", [np.float32, np.float64, np.complex64, np.complex128])
+def test_large_orders(torch, rng, number, n):
+    """Of which a block takes each matrix."""
+    for name in (*OF_SQUARE, *OF_TALL):
+        if _core.cuda_takes(getattr(_core, name), np.dtype(number), n, n, n):
+            arrays = operands(rng, name, kinds(rng, n, n, number)[::7])
+            assert_cpu_bits(name, call(torch, name, arrays), arrays)
+
+
+@pytest.mark.parametrize(("m", "n"), [(20, 60), (128, 100), (1000, 16), (4, 4096), (5000, 3), (2, 3000)])
+@pytest.mark.parametrize("number", [np.float64, np.complex128])
+def test_large_rectangles(torch, rng, number, m, n):
+    for name in OF_TALL if m >= n else OF_WIDE:
+        k = m if name == "qr_complete" else min(m, n)
+        if k <= 1000 and _core.cuda_takes(getattr(_core, name), np.dtype(number), m, k, n):
+            arrays = operands(rng, name, kinds(rng, m, n, number)[::7])
+            assert_cpu_bits(name, call(torch, name, arrays), arrays)
+
+
 @pytest.mark.parametrize(("m", "n"), RECTANGLES)
 def test_rectangles(torch, rng, dtype, m, n):
     for name in OF_TALL if m >= n else OF_WIDE:
