@@ -510,8 +510,8 @@ enum { FEWEST_ON_DEVICE = 2 };
 /* Products of float32 pay on devices up to order 64: 1.2 times PyTorch's speed there (H100, PyTorch 2.11). */
 static intptr_t most_of(const call *c) {
     const bool is_product = c->row == ROW_aten_bmm || c->row == ROW_aten_bmm_out;
-    if (c->place != CUDA) return SMM_MOST_ORDER;
-    return is_product && c->dtype == SMM_F32 ? SMM_CUDA_MOST : SMM_CUDA_MOST_ORDER;
+    if (c->place != CUDA || !is_product) return SMM_MOST_ORDER;
+    return c->dtype == SMM_F32 ? SMM_CUDA_MOST : SMM_CUDA_MOST_ORDER;
 }
 
 static outcome take(call *c) {
