@@ -44,6 +44,8 @@ class LinAlgError(np.linalg.LinAlgError):
         Of `scan`: for each series the time of its first failure, -1 if there is none.
     """
 
+    _failed: Any = None  # of a scan: `Failures`, and the columns of info that they say something of
+
     def __init__(
         self, message: str, info: Any = None, result: Any = None, step: Any = None, time: Any = None
     ) -> None:
@@ -137,6 +139,15 @@ def wrong_dtype_on_device(op: str, name: str, dtype: Any) -> TypeError:
     return wrong_dtype(op, name, dtype, where=" on a device")
 
 
+def no_array(op: str, name: str, x: Any, error: Exception) -> ValueError:
+    """The exception for what NumPy makes no array of."""
+    has_arrays = isinstance(x, list | tuple) and any(hasattr(y, "shape") for y in x)
+    advice = "; smallmm.Group takes arrays of different shapes" if has_arrays else ""
+    return ValueError(
+        f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}{advice}"
+    )
+
+
 def explain_failure(
     op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any], kwargs: dict[str, Any]
 ) -> Exception | None:
@@ -147,9 +158,7 @@ def explain_failure(
         try:
             arrays[name] = np.asanyarray(x)
         except Exception as error:
-            return ValueError(
-                f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
-            )
+            return no_array(op, name, x, error)
     for name, array in arrays.items():
         if name == "pivots":
             if array.dtype.kind not in "iu":

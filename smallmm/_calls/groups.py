@@ -41,7 +41,8 @@ class Group:
     each shape, in the order of the library's current stream. An argument that is no group serves all members.
     The result is a group in the same order, or an array where each member gives a number. Groups are taken
     by products, systems, factorizations, `lstsq`, determinants, spectra, `pinv`, `polar`, their ``_ex``
-    forms, and by every fused function, as `cov`, `whiten`, `ridge` and `kalman_step`.
+    forms, by every fused function, as `cov`, `whiten`, `ridge` and `kalman_step`, and as series of different
+    lengths by `scan` and what is built on it.
 
     ``group.mT`` are the transposes, ``group.conj()`` the complex conjugates. ``+ - * /`` and ``-group`` work
     element by element, with another group, a number, or an array that serves all members. ``np.asarray``

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._base.errors import shown
+from .._base.errors import no_array, shown
 from .._base.shapes import NUMBERS, broadcast_shapes, dtype_of
 from .._calls.arrays import as_numpy, without_labels
 from .._libraries import is_group, library_of, type_name
@@ -77,9 +77,7 @@ class BatchedFunction:
                 try:
                     x = np.asarray(x)
                 except Exception as error:
-                    raise ValueError(
-                        f"{self._name}: {name} is {shown(given)} that NumPy cannot make an array of: {error}"
-                    ) from None
+                    raise no_array(self._name, name, given, error) from None
             if isinstance(x, np.ndarray):
                 x = as_numpy(self._name, name, x)
             if isinstance(x, np.ndarray) or is_lazy(x):

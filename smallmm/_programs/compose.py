@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._base.composition import CHUNK, Composition, constant, ones
-from .._base.errors import shown
+from .._base.errors import no_array, shown
 from .._base.shapes import dtype_of, is_complex
 from .._calls.arrays import call, without_labels
 from .._functions.products import matvec, vecmat
@@ -43,9 +43,7 @@ def array_of(op: str, name: str, x: Any) -> Any:
     try:
         return np.asarray(x)
     except Exception as error:
-        raise ValueError(
-            f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}"
-        ) from None
+        raise no_array(op, name, x, error) from None
 
 
 def in_one_dtype(op: str, arrays: Sequence[Any], dtype: Any = None) -> list[Any]:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from math import log, pi
 from typing import Any, Literal, NamedTuple
 
@@ -21,11 +21,12 @@ from .._programs.arrays import any_failed
 from .._programs.compose import array_of, holds, in_one_dtype, namespace_of
 from .._programs.fuse import Fused, fuse
 from .kalman import FORMS, REASONS, between, triangle, updated
-from .scans import in_time, joined, scanned
+from .parts import arguments_of, in_parts, needs_parts
+from .scans import ScanResult, in_time, joined, results_as, scanned
 
 _CORES = {
-    **dict.fromkeys(("x", "control"), "n"),
-    **dict.fromkeys(("p", "f", "q"), "n,n"),
+    **dict.fromkeys(("x", "x0", "control"), "n"),
+    **dict.fromkeys(("p", "p0", "f", "q"), "n,n"),
     **{"z": "m", "h": "m,n", "r": "m,m", "total": ""},
 }
 _PREDICTION = "the predicted covariance f p f^T + q is not positive definite"
@@ -236,6 +237,10 @@ def kalman_filter(
     A missing measurement takes a row of zeros in h, the value 0 and the variance 1, so that it changes
     nothing; the likelihood counts those that are there.
 
+    z may be a `Group` of series of different lengths, members of shape (T, ..., m), and so may all arrays
+    with time; x0, p0 and the others then serve all series or have one entry for each in front. x and p are
+    groups, and loglik an array; with ``outputs="last"`` all three are arrays.
+
     With the form "square_root" q and r may be positive semidefinite as long as ``h p h^T + r`` is positive
     definite; roots are taken once, before the pass.
 
@@ -261,20 +266,48 @@ def kalman_filter(
     if flag(name, "smooth", smooth) and outputs == "last":
         raise ValueError(f"{name}: smooth is True and outputs is 'last'; expected outputs='all'")
     fixed = {"f": f, "h": h, "q": q, "r": r}
+    moving = {"z": z} if control is None else {"z": z, "control": control}
+    vary = _varying(name, varying, "fhqr")
+    moving |= {label: fixed.pop(label) for label in vary}
+    before = {"x0": x0, "p0": p0}
+    if needs_parts((*moving.values(), *before.values(), *fixed.values())):
+        options: Any = {
+            "form": form,
+            "missing": missing,
+            "loglik": loglik,
+            "smooth": smooth,
+            "outputs": outputs,
+        }
+        whole = partial(kalman_filter, varying=vary, **options)
+        arguments = arguments_of(moving, before | fixed, _CORES)
+        has_times = outputs == "all"
+        timed = has_times, has_times, False, has_times
+        parted: KalmanFilterResult = in_parts(name, whole, arguments, timed)
+        return parted
     roots = form == "square_root"
     if roots:
-        p0, fixed["q"], fixed["r"] = (_root(name, *x) for x in (("p0", p0), ("q", q), ("r", r)))
-    moving = {"z": z} if control is None else {"z": z, "control": control}
-    moving |= {label: fixed.pop(label) for label in _varying(name, varying, "fhqr")}
+        p0 = _root(name, "p0", p0)
+        for arrays in (moving, fixed):
+            arrays |= {label: _root(name, label, x) for label, x in arrays.items() if label in "qr"}
     moving = in_time(name, moving, _CORES)
     kept = "" if outputs == "last" else "root" if roots and smooth else "p"
     step = _filter(tuple(moving), tuple(fixed), form, missing, loglik, kept)
     carry = (x0, p0, np.zeros(())) if loglik else (x0, p0)
-    last, ys = scanned(name, step, carry, tuple(moving.values()), tuple(fixed.values()), outputs=outputs)
-    x, p = ys if kept else last[:2]
-    smoothed = _smoothed(name, x, p, moving, fixed, roots) if smooth else None
-    p = matmul(p, p.mT) if roots and kept != "p" else p
-    return KalmanFilterResult(x, p, last[2] if loglik else None, smoothed)
+
+    def made(found: ScanResult) -> KalmanFilterResult:
+        x, p = found.ys if kept else found.carry[:2]
+        p = matmul(p, p.mT) if roots and kept != "p" else p
+        return KalmanFilterResult(x, p, found.carry[2] if loglik else None, None)
+
+    xs, consts = tuple(moving.values()), tuple(fixed.values())
+    with results_as(made):
+        found = scanned(name, step, carry, xs, consts, outputs=outputs)
+    result = made(found)
+    if not smooth:
+        return result
+    with results_as(lambda smoothed: result._replace(smoothed=smoothed)):
+        smoothed = _smoothed(name, found.ys[0], found.ys[1], moving, fixed, roots)
+    return result._replace(smoothed=smoothed)
 
 
 def rts_smoother(
@@ -339,7 +372,12 @@ def rts_smoother(
     name = "rts_smoother"
     fixed = {"f": f, "q": q}
     moving = {"x": x, "p": p} if control is None else {"x": x, "p": p, "control": control}
-    moving |= {label: fixed.pop(label) for label in _varying(name, varying, "fq")}
+    vary = _varying(name, varying, "fq")
+    moving |= {label: fixed.pop(label) for label in vary}
+    if needs_parts((*moving.values(), *fixed.values())):
+        whole = partial(rts_smoother, varying=vary)
+        parted: RTSSmootherResult = in_parts(name, whole, arguments_of(moving, fixed, _CORES), True)
+        return parted
     moving = in_time(name, moving, _CORES)
     x, p = moving.pop("x"), moving.pop("p")
     return _smoothed(name, x, p, moving, fixed, False)
@@ -356,6 +394,11 @@ def _smoothed(
     fixed = {label: a for label, a in fixed.items() if label in ("f", "q")}
     step = _smoother(tuple(to_next), tuple(fixed), roots)
     xs, consts = (x[:-1], p[:-1], *to_next.values()), tuple(fixed.values())
-    found = scanned(name, step, (x[-1], p[-1]), xs, consts, reverse=True).ys
-    last = matmul(p[-1:], p[-1:].mT) if roots else p[-1:]
-    return RTSSmootherResult(joined(found[0], x[-1:]), joined(found[1], last))
+
+    def made(found: ScanResult) -> RTSSmootherResult:
+        last = matmul(p[-1:], p[-1:].mT) if roots else p[-1:]
+        return RTSSmootherResult(joined(found.ys[0], x[-1:]), joined(found.ys[1], last))
+
+    with results_as(made):
+        found = scanned(name, step, (x[-1], p[-1]), xs, consts, reverse=True)
+    return made(found)

@@ -7,7 +7,10 @@ from numpy.typing import ArrayLike
 
 from .._programs.compose import cast, in_one_dtype, namespace_of
 from .._programs.fuse import fuse
+from .parts import arguments_of, in_parts, needs_parts
 from .scans import in_time, scanned
+
+_CORES = {"log_initial": "k", "log_transition": "k,k", "log_emission": "k"}
 
 
 class HMMForwardResult(NamedTuple):
@@ -112,9 +115,16 @@ def hmm_forward(
     >>> np.exp(found.loglik).round(6), np.exp(found.log_filtered[-1]).round(3)
     (np.float64(0.030516), array([0.795, 0.205]))
     """
-    xs = in_time("hmm_forward", {"log_emission": log_emission}, {"log_emission": "k"})
+    name = "hmm_forward"
+    moving = {"log_emission": log_emission}
+    fixed = {"log_initial": log_initial, "log_transition": log_transition}
+    if needs_parts((*moving.values(), *fixed.values())):
+        arguments = arguments_of(moving, fixed, _CORES)
+        parted: HMMForwardResult = in_parts(name, hmm_forward, arguments, (False, True))
+        return parted
+    xs = in_time(name, moving, _CORES)
     carry = (log_initial, np.zeros(()))
-    last, filtered = scanned("hmm_forward", _forward, carry, tuple(xs.values()), (log_transition,))
+    last, filtered = scanned(name, _forward, carry, tuple(xs.values()), (log_transition,))
     return HMMForwardResult(last[1], filtered)
 
 
@@ -162,7 +172,13 @@ def hmm_viterbi(
     (array([1, 0, 0]), np.float64(0.01344))
     """
     name = "hmm_viterbi"
-    xs = in_time(name, {"log_emission": log_emission}, {"log_emission": "k"})
+    moving = {"log_emission": log_emission}
+    fixed = {"log_initial": log_initial, "log_transition": log_transition}
+    if needs_parts((*moving.values(), *fixed.values())):
+        arguments = arguments_of(moving, fixed, _CORES)
+        parted: HMMViterbiResult = in_parts(name, hmm_viterbi, arguments, (True, False))
+        return parted
+    xs = in_time(name, moving, _CORES)
     last, scores = scanned(name, _scores, (log_initial, 0.0), tuple(xs.values()), (log_transition,))
     xp: Any = namespace_of(scores)
     path = scanned(name, _backward, xp.zeros_like(last[0]), (scores,), (log_transition,), reverse=True).ys

@@ -1,13 +1,17 @@
 """Linear recurrences, of numbers and of vectors, and products of all matrices up to each time."""
 
+from functools import partial
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .._base.options import flag
+from .._libraries import is_group
 from .._programs.compose import array_of, in_one_dtype
 from .._programs.fuse import Fused, fuse
 from .associative import prefixes
+from .parts import arguments_of, in_parts, needs_parts
 from .scans import scanned
 
 
@@ -31,6 +35,10 @@ _STEPS: dict[tuple[bool, bool], Fused[..., Any]] = {
 }
 for _step in _STEPS.values():
     _step.speak_as("linear_recurrence")
+
+
+def _dims(x: Any) -> int:
+    return x.least_dims if is_group(x) else np.ndim(x)
 
 
 def linear_recurrence(a: "ArrayLike", b: "ArrayLike", x0: "ArrayLike", *, reverse: bool = False) -> Any:
@@ -82,6 +90,12 @@ def linear_recurrence(a: "ArrayLike", b: "ArrayLike", x0: "ArrayLike", *, revers
     (20, 1000, 2)
     """
     name = "linear_recurrence"
+    backward = flag(name, "reverse", reverse)
+    if needs_parts((a, b, x0)):
+        dims = "n" if _dims(a) > _dims(b) else ""
+        cores = {"a": dims and "n,n", "b": dims, "x0": dims}
+        arguments = arguments_of({"a": a, "b": b}, {"x0": x0}, cores)
+        return in_parts(name, partial(linear_recurrence, reverse=backward), arguments, True)
     factors, added = array_of(name, "a", a), array_of(name, "b", b)
     more = factors.ndim - added.ndim
     if more not in (0, 1) or not added.ndim:
@@ -101,8 +115,7 @@ def linear_recurrence(a: "ArrayLike", b: "ArrayLike", x0: "ArrayLike", *, revers
         xs, consts = (factors,), (added[0],)
     else:
         xs = factors, added
-    step = _STEPS[more == 1, constant_a]
-    return scanned(name, step, x0, xs, consts, reverse=flag(name, "reverse", reverse)).ys
+    return scanned(name, _STEPS[more == 1, constant_a], x0, xs, consts, reverse=backward).ys
 
 
 @fuse("(n,n),(n,n)->(n,n)")
@@ -157,8 +170,11 @@ def cumulative_matmul(a: "ArrayLike", *, reverse: bool = False) -> Any:
     array([1., 2., 3.])
     """
     name = "cumulative_matmul"
+    backward = flag(name, "reverse", reverse)
+    if needs_parts((a,)):
+        whole = partial(cumulative_matmul, reverse=backward)
+        return in_parts(name, whole, arguments_of({"a": a}, {}, {"a": "n,n"}), True)
     given = array_of(name, "a", a)
     if given.ndim < 3 or given.shape[-1] != given.shape[-2]:
         raise ValueError(f"{name}: a has shape {tuple(given.shape)}; expected (T, ..., n, n)")
-    backward = flag(name, "reverse", reverse)
     return prefixes(_preceded if backward else _followed, [given], backward)[0][0]

@@ -12,7 +12,8 @@ from .._base.errors import shown
 from .._base.shapes import dtype_of
 from .._programs.compose import array_of, cast, namespace_of
 from .._programs.fuse import Fused, fuse
-from .scans import joined, scanned
+from .parts import Argument, in_parts, needs_parts
+from .scans import joined, results_as, scanned
 
 _KEPT = 64  # functions whose steps are kept
 
@@ -96,12 +97,21 @@ def rk4(function: Callable[..., Any], y0: "ArrayLike", t: "ArrayLike", *args: An
     name = "rk4"
     if not callable(function):
         raise TypeError(f"{name}: function is {shown(function)}; expected a function")
+    step = _step_of(function)
+    if needs_parts((y0, t, *args)):
+        others = {
+            f"args[{i}]": Argument(x, len(dims), False)
+            for i, (x, dims) in enumerate(zip(args, step._inputs[4:], strict=False))
+        }
+        arguments = {"y0": Argument(y0, len(step._inputs[0]), False), "t": Argument(t, 0, True), **others}
+        return in_parts(name, lambda y0, t, **args: rk4(function, y0, t, *args.values()), arguments, True)
     start, times = array_of(name, "y0", y0), array_of(name, "t", t)
     if not times.ndim:
         raise ValueError(f"{name}: t is a number; expected times as its first dimension")
     before = joined(times[:1], times[:-1])
     xs = tuple(_beside(start, x) for x in (before, times, times - before))
-    return scanned(name, _step_of(function), start, xs, args).ys
+    with results_as(lambda found: found.ys):
+        return scanned(name, step, start, xs, args).ys
 
 
 def _beside(y: Any, t: Any) -> Any:

@@ -11,8 +11,7 @@ from .._base.hooks import offloaded
 from .._base.later import later
 from .._base.shapes import NUMBERS, dtype_of
 from .._calls.arrays import as_numpy, without_labels
-from .._libraries import is_group, library_of, on_device, type_name
-from .._libraries.dask import is_lazy
+from .._libraries import library_of, on_device
 from .._programs.arrays import (
     any_failed,
     as_library,
@@ -27,7 +26,6 @@ from .._programs.cuda_launch import DeviceProgram
 from .._programs.cuda_steps import NotFused
 from .._programs.explanation import FusedExplanation
 from .._programs.failures import note, with_failures
-from .._programs.fuse import fuse
 from .._programs.fused import Fused
 from .._programs.plan import Plan
 from .cuda_scan import DeviceLoops
@@ -50,7 +48,7 @@ class Scan:
     def __init__(
         self,
         name: str,
-        function: Any,
+        function: Fused[..., Any],
         carry: Any,
         xs: Any,
         consts: Any,
@@ -58,7 +56,7 @@ class Scan:
         options: dict[str, Any],
     ) -> None:
         self.name = name
-        self.function = function if isinstance(function, Fused) else fuse(function)
+        self.function = function
         self.carry, self.xs, self.consts = (
             _arrays(name, label, x) for label, x in (("carry", carry), ("xs", xs), ("consts", consts))
         )
@@ -392,18 +390,20 @@ class Scan:
         np.put_along_axis(columns, info[..., 2:], info[..., :1], -1)
         error = outcome.plan.failures.error(self.name, answer, columns)
         first = int(time.ravel()[np.flatnonzero(time.ravel() >= 0)[0]])
-        return LinAlgError(f"{error}; time {first} was the first", error.info, answer, error.step, time[()])
+        made = LinAlgError(f"{error}; time {first} was the first", error.info, answer, error.step, time[()])
+        made._failed = outcome.plan.failures, columns
+        return made
+
+
+def listed(x: Any) -> list[Any]:
+    """An argument that is one array or several, or None."""
+    if x is None:
+        return []
+    return list(x) if isinstance(x, tuple | list) and not _is_nested_numbers(x) else [x]
 
 
 def _arrays(name: str, label: str, x: Any) -> list[Any]:
-    given = [] if x is None else x if isinstance(x, tuple | list) and not _is_nested_numbers(x) else [x]
-    for y in given:
-        if is_group(y) or is_lazy(y):
-            raise TypeError(
-                f"{name}: {label} has a {type_name(y)}, which is not taken; scan the arrays of each shape, "
-                "or the chunks"
-            )
-    arrays = [without_labels(y) for y in given]
+    arrays = [without_labels(y) for y in listed(x)]
     arrays = [as_numpy(name, label, y) if isinstance(y, np.ndarray) else y for y in arrays]
     return [y if _is_operand(y) else np.asarray(y) for y in arrays]
 

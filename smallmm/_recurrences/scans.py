@@ -1,18 +1,22 @@
 """Scans: what a function makes of a state and of a measurement, again and again; and what the functions that
 consist of scans share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._base.errors import shown
+from .._base.errors import LinAlgError, shown
 from .._base.options import flag
-from .._libraries import library_of
+from .._libraries import is_group, library_of
 from .._programs.arrays import any_failed, on_host
 from .._programs.compose import array_of, namespace_of
 from .._programs.explanation import FusedExplanation
-from .scan import Outcome, Scan
+from .._programs.fuse import Fused, fuse
+from .parts import Argument, in_parts, needs_parts
+from .scan import Outcome, Scan, listed
 from .times import Times
 
 
@@ -108,6 +112,11 @@ def scan(
     kernel. Where PyTorch or JAX record or compile, and where a step has no kernel, the function is called for
     each time; ``explain(scan, function, carry, xs)`` says so.
 
+    xs may be a `Group` of series of different lengths, whose members have shape (times, ..., core): each has
+    the bits of a scan of its own. carry and consts serve all series, or have one batch entry for each in
+    front. ys are a group, and the carry an array; so are ys with ``outputs="last"``, of each series' own last
+    time. Dask's arrays give Dask's arrays, a scan for each chunk of series; time is one chunk.
+
     Examples
     --------
     Interest of 10 % on 1000 accounts, to which one comes each year:
@@ -119,7 +128,10 @@ def scan(
     >>> account[0].round(2)
     np.float64(57.27)
     """
-    call, times = _call("scan", function, carry, xs, consts, length, reverse, outputs, every, **options)
+    given = {"length": length, "reverse": reverse, "outputs": outputs, "every": every, **options}
+    if needs_parts((*listed(carry), *listed(xs), *listed(consts))):
+        return _in_parts(scan, function, carry, xs, consts, out, progress=progress, **given)
+    call, times = _call("scan", function, carry, xs, consts, **given)
     return _checked(call, times, call.run(times, out, progress), outputs)
 
 
@@ -169,7 +181,11 @@ def scan_ex(
     >>> smallmm.scan_ex(invert, np.eye(2), b).time
     array([-1,  1])
     """
-    call, times = _call("scan_ex", function, carry, xs, consts, length, reverse, outputs, every, **options)
+    given = {"length": length, "reverse": reverse, "outputs": outputs, "every": every, **options}
+    if needs_parts((*listed(carry), *listed(xs), *listed(consts))):
+        given |= {"progress": progress, "check_errors": check_errors}
+        return _in_parts(scan_ex, function, carry, xs, consts, out, **given)
+    call, times = _call("scan_ex", function, carry, xs, consts, **given)
     outcome = call.run(times, out, progress)
     raises = flag("scan_ex", "check_errors", check_errors)
     result = _checked(call, times, outcome, outputs) if raises else _result(call, outcome, outputs)
@@ -187,6 +203,8 @@ def _explain(
     **arguments: Any,
 ) -> FusedExplanation:
     """How a scan would run; the named arguments do not matter."""
+    if any(is_group(x) for x in (*listed(carry), *listed(xs), *listed(arguments.get("consts")))):
+        raise TypeError("explain: a Group takes a scan for each length; explain that of one of its members")
     call, times = _call("scan", function, carry, xs, **arguments)
     return call.explain(times)
 
@@ -209,6 +227,48 @@ def scanned(
     return _checked(call, times, call.run(times, None), outputs)
 
 
+@contextmanager
+def results_as(make: Callable[[Any], Any]) -> Iterator[None]:
+    """Context of a scan whose exception is to have what a function makes of the scan's result."""
+    try:
+        yield
+    except LinAlgError as error:
+        error.result = make(error.result)
+        raise
+
+
+def _in_parts(public: Any, function: Any, carry: Any, xs: Any, consts: Any, out: Any, **options: Any) -> Any:
+    """What `in_parts` makes of `scan` or `scan_ex`."""
+    lists = {"carry": listed(carry), "xs": listed(xs), "consts": listed(consts)}
+    name = public.__name__
+    fused = _fused(name, function)
+    given = [(label, f"{label}[{i}]", x) for label, own in lists.items() for i, x in enumerate(own)]
+    arguments = {
+        place: Argument(x, len(dims), label == "xs")
+        for (label, place, x), dims in zip(given, fused._inputs, strict=False)
+    }
+    kind = type(carry) if isinstance(carry, tuple | list) else None
+    has_times = options["outputs"] == "all"
+    timed = (False, has_times, False, False)[: 2 if public is scan else 4]
+    return in_parts(name, partial(_of_arrays, public, fused, kind, options), arguments, timed, out)
+
+
+def _of_arrays(public: Any, function: Any, kind: Any, options: dict[str, Any], **arrays: Any) -> Any:
+    """`scan` or `scan_ex` of arrays that are named as in messages. kind: of tuple that the carry is; None: it
+    is one array."""
+    carry, xs, consts = (
+        [x for place, x in arrays.items() if place.startswith(label)] for label in ("carry", "xs", "consts")
+    )
+    state = carry[0] if kind is None else kind(*carry) if hasattr(kind, "_fields") else tuple(carry)
+    return public(function, state, tuple(xs) or None, consts=tuple(consts), **options)
+
+
+def _fused(name: str, function: Any) -> Fused[..., Any]:
+    if not callable(function):
+        raise TypeError(f"{name}: function is {shown(function)}; expected a function")
+    return function if isinstance(function, Fused) else fuse(function)
+
+
 def _call(
     name: str,
     function: Any,
@@ -221,13 +281,12 @@ def _call(
     every: int = 1,
     **options: Any,
 ) -> tuple[Scan, Times]:
-    if not callable(function):
-        raise TypeError(f"{name}: function is {shown(function)}; expected a function")
+    fused = _fused(name, function)
     if outputs not in ("all", "last"):
         raise ValueError(f"{name}: outputs is {shown(outputs)}; expected 'all' or 'last'")
     if not isinstance(every, int | np.integer) or every < 1:
         raise ValueError(f"{name}: every is {shown(every)}; expected an integer of at least 1")
-    call = Scan(name, function, carry, xs, consts, length, options)
+    call = Scan(name, fused, carry, xs, consts, length, options)
     every = max(1, call.length) if outputs == "last" else int(every)
     return call, Times(call.length, every, bool(reverse))
 

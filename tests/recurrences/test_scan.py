@@ -210,7 +210,6 @@ def test_bad_input(rng):
          r"carry 0 has shape \(2,\), and .* makes one of shape \(\.\.\., 3\)"),
         (lambda: smallmm.scan(one, (np.ones(2), np.ones(2)), length=3),
          "returns 1 arrays; expected at least 2, the next carry"),
-        (lambda: smallmm.scan(f, c, smallmm.Group([a, a])), "scan: xs has a smallmm.Group"),
         (lambda: smallmm.scan(f, c, np.ma.masked_equal(a, a[0, 0, 0])), "scan: xs is a masked array, 1 of"),
     ):  # fmt: skip
         with pytest.raises((TypeError, ValueError), match=message):

@@ -47,6 +47,7 @@ def filters(rng):
 
 # Of those that end with a function of the array's library, which smallmm's own arrays have not, the scans
 def others(rng):
+    in_groups(rng)
     p = np.eye(3) + 0.1 * np.ones((9, 3, 3))
     step = _smoother((), ("f", "q"), False)
     arrays = rng.standard_normal((9, 3)), p, rng.standard_normal((4, 9, 3)), np.stack([p] * 4), p, p
@@ -61,6 +62,19 @@ def others(rng):
     decay = smallmm.fuse("(),(n),()->(n)")(lambda t, y, k: -k * y + np.cos(t))
     t = np.linspace(0, 1, 6)
     same(scan_by(_step_of(decay), 1, 3), scores[0], t[:-1], t[1:], np.diff(t), scores[0, :, 0])
+
+
+def in_groups(rng):
+    """Series of different lengths, on the host and on the device."""
+    z = [rng.standard_normal((n, 2)) for n in (3, 5, 3)]
+    model = np.eye(3), np.eye(3), np.eye(2, 3), np.eye(3), np.eye(2)
+    x0 = rng.standard_normal((3, 3))
+    expected = smallmm.kalman_filter(smallmm.Group(z), x0, *model)
+    on_device = map(cuda.to_device, (x0, *model))
+    found = smallmm.kalman_filter(smallmm.Group(map(cuda.to_device, z)), *on_device)
+    np.testing.assert_array_equal(cuda.to_host(found.loglik), expected.loglik)
+    for x, y in zip((*found.x, *found.p), (*expected.x, *expected.p), strict=True):
+        np.testing.assert_array_equal(cuda.to_host(x), y)
 
 
 def scan_by(step, carries, moving, **options):
