@@ -201,6 +201,41 @@ def test_one_bad_series(rng):
     np.testing.assert_array_equal(error.value.time, [-1, -1, 3, -1])
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_measurement_twice_without_noise(form):
+    """The others go on; what it says is in the exception."""
+    h = np.zeros((3, 2, 2))
+    h[:, :, 0] = 1
+    h[1] = np.eye(2)
+    z, eye = np.ones((4, 3, 2)), np.eye(2)
+    with pytest.raises(smallmm.LinAlgError, match=r"kalman_filter: the innovation .* in 2 of 3 .* 1 is") as e:
+        smallmm.kalman_filter(z, np.zeros(2), eye, eye, h, 3 * eye, 0 * eye, form=form)
+    np.testing.assert_array_equal(e.value.info, [2, 0, 2])
+    np.testing.assert_array_equal(e.value.time, [0, -1, 0])
+    x, p, loglik, _ = e.value.result
+    for found in (x.sum((0, 2)), p.sum((0, 2, 3)), loglik):
+        np.testing.assert_array_equal(np.isnan(found), [True, False, True])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_roots_notice_what_rounding_hides(rng, dtype, missing):
+    """Whatever the prediction; but not where r makes the measurements differ, as little as it may be."""
+    z = np.ones((50, 3))
+    z[:, 1] = np.nan if missing else 1
+    f, h = rng.standard_normal((50, 4, 4)), rng.standard_normal((50, 3, 4))
+    h[:, 2] = h[:, 0]
+    p = np.eye(4) + np.tril(rng.standard_normal((50, 4, 4)))
+    arrays = [x.astype(dtype) for x in (np.zeros(4), p, z, f, h, np.eye(4), np.zeros((3, 3)))]
+    assert smallmm.kalman_step.ex(*arrays, form="square_root", missing=missing).info.all()
+    arrays[-1] = (1e-5 * np.eye(3)).astype(dtype)
+    assert not smallmm.kalman_step.ex(*arrays, form="square_root", missing=missing).info.any()
+    h = np.array([[1.0, 0.0], [1.0, 0.0]])
+    for noise in (1e-4, 1e-10):
+        arrays = np.zeros(2), 1e3 * np.eye(2), np.ones(2), np.eye(2), h, 0 * np.eye(2), noise * np.eye(2)
+        assert smallmm.kalman_step.ex(*(x.astype(dtype) for x in arrays), form="square_root").info == 0
+
+
 def test_bad_arguments(rng):
     given = drawn(rng, 5, (3,), 4, 2)
     call = smallmm.kalman_filter
