@@ -110,8 +110,7 @@ class Stream:
                 arrays.append(_with_core(lane.uploaded(x, ups[i], seen), x))
         results = []
         for x, view in zip(call.outputs, downs, strict=True):
-            order = memory_order(view) if is_dense(view, memory_order(view)) else tuple(range(view.ndim))
-            results.append(lane.room(x, view.shape, order))
+            results.append(lane.room(x, view.shape, memory_order(view)))
             if call.updates:
                 lane.upload(x, view, results[-1])
         call.launch(lane.handle, arrays, results)

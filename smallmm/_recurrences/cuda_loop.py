@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from .. import _core
 from .._programs.compile import CALL, UNLESS, Description
 from .._programs.cuda_kernel import (
+    _SHARED,
     Kernel,
     Layout,
     _kernel_lines,
@@ -40,7 +41,7 @@ def loop_kernel(
     dims: int,
     loop: Loop,
     ys: tuple[Layout, ...],
-    shared: int,
+    shared: int = _SHARED,
 ) -> Kernel:
     """As `cuda_kernel.kernel_of`. ys: how the outputs that move lie, "flat" or "strided". Layouts of what
     moves are those of each time."""

@@ -41,16 +41,8 @@ class DeviceLoops:
         infos: list[tuple[int, Any]] = []  # the times that ran before a part, and its info
         for part in times.parts(shown.parts):
             found = [library.empty((*batch, INFO), np.dtype(np.int32))] if loop.has_info else []
-
-            def plan(device: int, layouts: tuple[Any, ...], part: Any = part) -> tuple[Any, int, bytes]:
-                kernel, text, words = self._known_for(device, layouts, loop, batch)
-                words += self._moves(layouts, loop, batch, times, part)
-                return kernel, -(-prod(batch) // text.matrices), words
-
             outputs = [*carry, *ys, *found]
-            labels = (f"{scan.name}: an operand",) * (len(arrays) + len(outputs))
-            if prod(batch):
-                _core.device_program(plan, library.stream(), labels, numbers, *arrays, *outputs)
+            self.launch(scan.name, batch, times, part, (arrays, numbers, loop), outputs, library.stream())
             arrays[:count] = carry
             infos += [(part.done, library.finished(x)) for x in found]
             if shown.progress and library.writable:  # it is waited for; JAX takes memory over once
@@ -58,6 +50,29 @@ class DeviceLoops:
             shown(part.done + part.length, carry)
         info = _of_all_parts(scan.name, batch, infos) if len(infos) > 1 else infos[0][1] if infos else None
         return [library.finished(x) for x in carry], [library.finished(x) for x in ys], info
+
+    def launch(
+        self,
+        name: str,
+        batch: tuple[int, ...],
+        times: Any,
+        part: Any,
+        given: tuple[list[Any], tuple[float, ...], Loop],
+        outputs: list[Any],
+        stream: int,
+    ) -> None:
+        """The times of a part, on a stream. given: what `sort` makes of the operands. outputs: in row-major
+        order, with time first."""
+        arrays, numbers, loop = given
+
+        def plan(device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
+            kernel, text, words = self._known_for(device, layouts, loop, batch)
+            words += self._moves(layouts, loop, batch, times, part)
+            return kernel, -(-prod(batch) // text.matrices), words
+
+        labels = (f"{name}: an operand",) * (len(arrays) + len(outputs))
+        if prod(batch):
+            _core.device_program(plan, stream, labels, numbers, *arrays, *outputs)
 
     def kernel(self, scan: Any) -> Kernel:
         """The kernel that `run` would launch."""
@@ -90,14 +105,10 @@ class DeviceLoops:
         """Arrays and numbers among the operands, the arrays' library, and the loop."""
         count, moves = len(scan.carry), len(scan.xs)
         given = [*scan.operands[:count], *scan.xs, *scan.operands[count + moves :]]
-        is_number = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in given)
-        arrays = [x for x, number in zip(given, is_number, strict=True) if not number]
-        names = [n for n, number in zip(scan.function._names, is_number, strict=True) if not number]
+        arrays, numbers, loop = sort(scan, given)
+        names = [n for n, number in zip(scan.function._names, loop.is_number, strict=True) if not number]
         _, library = _same_device(scan.name, dict(zip(names, arrays, strict=True)))
-        values = [x.item() for x, number in zip(given, is_number, strict=True) if number]
-        parts = [(x.real, x.imag) if isinstance(x, complex) else (float(x),) for x in values]
-        loop = Loop(count, moves, bool(scan.plan.columns), is_number)
-        return arrays, tuple(x for own in parts for x in own), library, loop
+        return arrays, numbers, library, loop
 
     def _known_for(
         self, device: int, layouts: tuple[Any, ...], loop: Loop, batch: tuple[int, ...]
@@ -156,6 +167,16 @@ class DeviceLoops:
                 kernel.text, device, kernel.matrices, kernel.threads, kernel.shared
             )[0]
         return self._loaded[device, kernel.text]
+
+
+def sort(scan: Any, given: list[Any]) -> tuple[list[Any], tuple[float, ...], Loop]:
+    """Arrays and numbers among operands of a scan, and its loop."""
+    is_number = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in given)
+    arrays = [x for x, number in zip(given, is_number, strict=True) if not number]
+    values = [x.item() for x, number in zip(given, is_number, strict=True) if number]
+    parts = [(x.real, x.imag) if isinstance(x, complex) else (float(x),) for x in values]
+    loop = Loop(len(scan.carry), len(scan.xs), bool(scan.plan.columns), is_number)
+    return arrays, tuple(x for own in parts for x in own), loop
 
 
 def _of_all_parts(name: str, batch: tuple[int, ...], infos: list[tuple[int, Any]]) -> np.ndarray:

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._programs.compose import cast, in_one_dtype, namespace_of
+from .._programs.compose import cast, has_namespace, in_one_dtype, namespace_of
 from .._programs.fuse import fuse
 from .parts import arguments_of, in_parts, needs_parts
-from .scans import in_time, scanned
+from .scans import in_time, scanned, zeros_like
 
 _CORES = {"log_initial": "k", "log_transition": "k,k", "log_emission": "k"}
 
@@ -141,9 +141,9 @@ def hmm_viterbi(
     Returns
     -------
     HMMViterbiResult
-        ``path``, shape (T, ...), int64: the states of the most likely path of each series, of equal ones the
-        lower state at the later time. ``log_probability``, shape (...): the logarithm of the probability of
-        path and observations. Batch dimensions broadcast.
+        ``path``, shape (T, ...), int64, of arrays of `smallmm.cuda` int32: the states of the most likely path
+        of each series, of equal ones the lower state at the later time. ``log_probability``, shape (...): the
+        logarithm of the probability of path and observations. Batch dimensions broadcast.
 
     Raises
     ------
@@ -180,6 +180,6 @@ def hmm_viterbi(
         return parted
     xs = in_time(name, moving, _CORES)
     last, scores = scanned(name, _scores, (log_initial, 0.0), tuple(xs.values()), (log_transition,))
-    xp: Any = namespace_of(scores)
-    path = scanned(name, _backward, xp.zeros_like(last[0]), (scores,), (log_transition,), reverse=True).ys
-    return HMMViterbiResult(cast(xp, path, "int64"), last[1])
+    path = scanned(name, _backward, zeros_like(last[0]), (scores,), (log_transition,), reverse=True).ys
+    path = cast(namespace_of(path), path, "int64") if has_namespace(path) else path.astype("int32")
+    return HMMViterbiResult(path, last[1])

@@ -10,12 +10,18 @@ from numpy.typing import ArrayLike
 from .._base.composition import from_host
 from .._base.errors import shown
 from .._base.shapes import dtype_of
-from .._programs.compose import array_of, cast, namespace_of
+from .._programs.compose import array_of, cast, has_namespace, namespace_of
 from .._programs.fuse import Fused, fuse
+from .operands import on_device_of
 from .parts import Argument, in_parts, needs_parts
 from .scans import joined, results_as, scanned
 
 _KEPT = 64  # functions whose steps are kept
+
+
+@fuse
+def _span(after: Any, before: Any) -> Any:
+    return after - before
 
 
 @lru_cache(_KEPT)
@@ -109,7 +115,7 @@ def rk4(function: Callable[..., Any], y0: "ArrayLike", t: "ArrayLike", *args: An
     if not times.ndim:
         raise ValueError(f"{name}: t is a number; expected times as its first dimension")
     before = joined(times[:1], times[:-1])
-    xs = tuple(_beside(start, x) for x in (before, times, times - before))
+    xs = tuple(_beside(start, x) for x in (before, times, _span(times, before)))
     with results_as(lambda found: found.ys):
         return scanned(name, step, start, xs, args).ys
 
@@ -120,6 +126,8 @@ def _beside(y: Any, t: Any) -> Any:
     real = (
         np.finfo(dtype).dtype if dtype.kind == "c" else np.dtype(np.float64) if dtype.kind in "biu" else dtype
     )
+    if not has_namespace(y):
+        return on_device_of(y, t.astype(real)) if isinstance(t, np.ndarray) else t.astype(real)
     xp: Any = namespace_of(y)
     return (
         from_host(xp, t, y, getattr(xp, real.name)) if isinstance(t, np.ndarray) else cast(xp, t, real.name)

@@ -1,16 +1,17 @@
 """Scans: a fused function whose results are its arguments of the next time. A loop of the program runs all
 times; where there is no program, the function is called for each."""
 
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._base.errors import LinAlgError, shown
-from .._base.hooks import offloaded
+from .._base.hooks import Settings, current, offloaded
 from .._base.later import later
-from .._base.shapes import NUMBERS, dtype_of
-from .._calls.arrays import as_numpy, without_labels
+from .._base.shapes import dtype_of
+from .._calls.arrays import as_numpy
 from .._libraries import library_of, on_device
 from .._programs.arrays import (
     any_failed,
@@ -29,6 +30,8 @@ from .._programs.failures import note, with_failures
 from .._programs.fused import Fused
 from .._programs.plan import Plan
 from .cuda_scan import DeviceLoops
+from .offloaded import OffloadedScan
+from .operands import arrays_of, broadcast, first_of, full_on_device
 from .times import Shown, Times
 
 
@@ -58,7 +61,7 @@ class Scan:
         self.name = name
         self.function = function
         self.carry, self.xs, self.consts = (
-            _arrays(name, label, x) for label, x in (("carry", carry), ("xs", xs), ("consts", consts))
+            arrays_of(name, label, x) for label, x in (("carry", carry), ("xs", xs), ("consts", consts))
         )
         self.options = options
         self.single = not isinstance(carry, tuple | list)
@@ -66,7 +69,7 @@ class Scan:
         if not self.carry:
             raise ValueError(f"{name}: carry has no arrays; expected one, or a tuple of them")
         self.length = self._length(length)
-        firsts = [_first(x) for x in self.xs]
+        firsts = [first_of(x) for x in self.xs]
         self.operands = self.function._operands((*self.carry, *firsts, *self.consts))
         self.batch = self.function._batch(self.operands)
         self.plan = self._plan()
@@ -132,9 +135,13 @@ class Scan:
         outcome = None
         shown = Shown(self.name, times.length, progress, keep)
         if times.length and not self._must_be_called():
-            with offloaded(None):
-                on_gpu = like is not None and on_device(like)
-                outcome = self._on_device(times, shown) if on_gpu else self._on_host(times, outs, like, shown)
+            on_gpu = like is not None and on_device(like)
+            if (settings := current()) is not None and not on_gpu and not (progress or keep):
+                outcome = self._offloaded(times, outs, like, settings)
+            if outcome is None:
+                with offloaded(None):
+                    run = self._on_device if on_gpu else partial(self._on_host, outs=outs, like=like)
+                    outcome = run(times, shown=shown)
         if outcome is None:
             outcome = self._by_library(times) or self._by_calls(times, shapes, shown)
         for i, target in enumerate(outs):
@@ -185,15 +192,19 @@ class Scan:
                 refuse_out(self.name, f"out[{i}]", target, shape, dtype, like)
         return outs
 
+    def _arrays_of_host(self, like: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The operands of a time, the carries those of each series, and xs."""
+        given = [self._of_numpy(x, like) for x in self.operands]
+        for i, dims in enumerate(self.function._inputs[: len(self.carry)]):
+            whole = (*self.batch, *given[i].shape[given[i].ndim - len(dims) :])
+            given[i] = np.ascontiguousarray(np.broadcast_to(given[i], whole))
+        return given, [self._of_numpy(x, like) for x in self.xs]
+
     def _on_host(self, times: Times, outs: list[Any], like: Any, shown: Shown) -> Outcome | None:
         """By a loop of the program of the core; None if there is none."""
         plan, count, batch = self.plan, len(self.carry), self.batch
-        given = [self._of_numpy(x, like) for x in self.operands]
-        moving = [self._of_numpy(x, like) for x in self.xs]
+        given, moving = self._arrays_of_host(like)
         cores = [len(dims) for dims in self.function._inputs]
-        for i in range(count):
-            whole = (*batch, *given[i].shape[given[i].ndim - cores[i] :])
-            given[i] = np.ascontiguousarray(np.broadcast_to(given[i], whole))
         consts = given[count + len(moving) :]
         layouts = [core_strides(x, core) for x, core in zip(given, cores, strict=True)]
         layouts[count : count + len(moving)] = [
@@ -225,10 +236,37 @@ class Scan:
                 note(info, found[0], part.done)
             before = carry
             shown(part.done + part.length, carry)
+        return self._outcome(carry, ys, info, like)
+
+    def _outcome(self, carry: list[Any], ys: list[Any], info: Any, like: Any) -> Outcome:
+        """Of arrays of NumPy, in the library of the operands."""
         if like is None:
-            return Outcome(plan, [x[()] for x in carry], ys, info)
+            return Outcome(self.plan, [x[()] for x in carry], ys, info)
         carry, ys = ([as_library(x, like) for x in arrays] for arrays in (carry, ys))
-        return Outcome(plan, carry, ys, info)
+        return Outcome(self.plan, carry, ys, info)
+
+    def _offloaded(self, times: Times, outs: list[Any], like: Any, settings: Settings) -> Outcome | None:
+        """Through a device, series by series; None if no kernel can."""
+        program, dims, count = self.plan.on_device(), len(self.batch), len(self.carry)
+        if program is None or not dims:
+            settings.why = "there is one series" if program else self.plan.why_not_on_device
+            return None
+        given, moving = self._arrays_of_host(like)
+        ys = self._targets(times, outs, [*given, *moving])
+        carry = [np.empty((*self.batch, *x.shape), x.dtype) for x in self.plan.results[:count]]
+        info = np.zeros((*self.batch, 3), np.int32) if self.plan.columns else None
+        cores = map(len, self.function._inputs[count:])
+        given[count : count + len(moving)] = [
+            np.moveaxis(x, 0, x.ndim - 1 - core) for x, core in zip(moving, cores, strict=False)
+        ]
+        targets = [*carry, *(np.moveaxis(y, 0, dims) for y in ys), *([] if info is None else [info])]
+        work = OffloadedScan(self, times, self._device_loops(program))
+        try:
+            done = settings.program(work, self.function._names, given, self.batch, tuple(targets))
+        except NotFused as why:
+            settings.why = str(why)
+            return None
+        return None if done is NotImplemented else self._outcome(carry, ys, info, like)
 
     def _of_numpy(self, x: Any, like: Any) -> np.ndarray:
         array = x if like is None else as_numpy(self.name, "an operand", x)
@@ -256,7 +294,7 @@ class Scan:
             return None
         for i in range(len(self.carry)):
             if isinstance(self.operands[i], np.ndarray):  # a number
-                self.operands[i] = _full_on_device(self._like(), self.batch, self.operands[i])
+                self.operands[i] = full_on_device(self._like(), self.batch, self.operands[i])
         try:
             return Outcome(self.plan, *self._device_loops(program).run(self, times, shown))
         except NotFused as why:
@@ -294,12 +332,12 @@ class Scan:
         def step(carry: Any, xs: Any) -> tuple[list[Any], list[Any]]:
             arrays = (*carry[:count], *xs, *self.operands[last:])
             _, results, columns = self.function._run(arrays, None, self.options)
-            results = [_broadcast(xp, x, shape) for x, shape in zip(results, shapes, strict=True)]
+            results = [broadcast(xp, x, shape) for x, shape in zip(results, shapes, strict=True)]
             time, *infos = carry[count:]
             infos = [with_failures(xp, info, columns, time) for info in infos]
             return [*results[:count], time + 1, *infos], results[count:]
 
-        carry = [_broadcast(xp, x, shape) for x, shape in zip(self.operands[:count], shapes, strict=False)]
+        carry = [broadcast(xp, x, shape) for x, shape in zip(self.operands[:count], shapes, strict=False)]
         carry.append(xp.asarray(0, dtype=xp.int32))  # the times that ran
         carry += [xp.zeros((*self.batch, 3), dtype=xp.int32)] * bool(plan.columns)
         xs = [xp.flip(x, axis=0) for x in self.xs] if times.reverse else self.xs
@@ -330,7 +368,7 @@ class Scan:
             shown(len(codes), carry)
         if not times.length:
             whole = [(*self.batch, *r.shape) for r in plan.results[:count]]
-            carry = [_broadcast(xp, x, shape) for x, shape in zip(carry, whole, strict=True)]
+            carry = [broadcast(xp, x, shape) for x, shape in zip(carry, whole, strict=True)]
             empty = [
                 xp.zeros(s, dtype=getattr(xp, y.dtype.name))
                 for s, y in zip(shapes, plan.results[count:], strict=True)
@@ -393,48 +431,3 @@ class Scan:
         made = LinAlgError(f"{error}; time {first} was the first", error.info, answer, error.step, time[()])
         made._failed = outcome.plan.failures, columns
         return made
-
-
-def listed(x: Any) -> list[Any]:
-    """An argument that is one array or several, or None."""
-    if x is None:
-        return []
-    return list(x) if isinstance(x, tuple | list) and not _is_nested_numbers(x) else [x]
-
-
-def _arrays(name: str, label: str, x: Any) -> list[Any]:
-    arrays = [without_labels(y) for y in listed(x)]
-    arrays = [as_numpy(name, label, y) if isinstance(y, np.ndarray) else y for y in arrays]
-    return [y if _is_operand(y) else np.asarray(y) for y in arrays]
-
-
-def _is_operand(x: Any) -> bool:
-    """Whether a fused function has rules for it: Python's numbers follow the dtype of the arrays."""
-    return type(x) in NUMBERS or (hasattr(x, "dtype") and hasattr(x, "ndim"))
-
-
-def _is_nested_numbers(x: Any) -> bool:
-    """Whether a list is an array of NumPy written out, not a list of arrays."""
-    return isinstance(x, list) and bool(x) and not any(hasattr(y, "dtype") for y in x)
-
-
-def _first(x: Any) -> Any:
-    """An array of the first time; of no times one that stands for it."""
-    if x.shape[0]:
-        return x[0]
-    xp: Any = np if isinstance(x, np.ndarray) else namespace_of(x)
-    return xp.zeros(tuple(x.shape)[1:], dtype=x.dtype)
-
-
-def _full_on_device(like: Any, shape: tuple[int, ...], number: np.ndarray) -> Any:
-    """An array all of whose elements are that number, on the device of another."""
-    try:
-        xp = namespace_of(like)
-    except TypeError:  # smallmm's own arrays
-        return later("cuda").to_device(np.full(shape, number))
-    return xp.full(shape, number.item(), dtype=getattr(xp, number.dtype.name), device=like.device)
-
-
-def _broadcast(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    whole = xp.broadcast_to(xp.asarray(x), shape)
-    return whole.copy()[()] if xp is np else whole

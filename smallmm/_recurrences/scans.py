@@ -4,19 +4,21 @@ consist of scans share."""
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
 from .._base.errors import LinAlgError, shown
+from .._base.hooks import current
 from .._base.options import flag
 from .._libraries import is_group, library_of
 from .._programs.arrays import any_failed, on_host
-from .._programs.compose import array_of, namespace_of
+from .._programs.compose import array_of, has_namespace, namespace_of
 from .._programs.explanation import FusedExplanation
 from .._programs.fuse import Fused, fuse
+from .operands import listed, on_device_of
 from .parts import Argument, in_parts, needs_parts
-from .scan import Outcome, Scan, listed
+from .scan import Outcome, Scan
 from .times import Times
 
 
@@ -205,6 +207,8 @@ def _explain(
     """How a scan would run; the named arguments do not matter."""
     if any(is_group(x) for x in (*listed(carry), *listed(xs), *listed(arguments.get("consts")))):
         raise TypeError("explain: a Group takes a scan for each length; explain that of one of its members")
+    if (settings := current()) is not None:
+        return cast(FusedExplanation, settings.explain(scan, (function, carry, xs), out, arguments))
     call, times = _call("scan", function, carry, xs, **arguments)
     return call.explain(times)
 
@@ -329,6 +333,17 @@ def in_time(name: str, arrays: dict[str, Any], cores: dict[str, str]) -> dict[st
 
 
 def joined(*arrays: Any) -> Any:
-    """One after the other in time."""
-    xp: Any = namespace_of(arrays[0])
-    return xp.concatenate(arrays) if xp is np else xp.concat(arrays)
+    """One after the other in time; those of one time broadcast to the batch of the others."""
+    shape = np.broadcast_shapes(*(tuple(x.shape)[1:] for x in arrays))
+    arrays = tuple(x for x in arrays if x.shape[0]) or arrays[:1]
+    xp: Any = namespace_of(arrays[0]) if has_namespace(arrays[0]) else None
+    if xp is not None:
+        whole = [x if tuple(x.shape)[1:] == shape else xp.broadcast_to(x, (1, *shape)) for x in arrays]
+        return xp.concatenate(whole) if xp is np else xp.concat(whole)
+    if any(x.shape[1:] != shape for x in arrays):
+        raise ValueError(f"arrays have shapes {' and '.join(str(x.shape[1:]) for x in arrays)} at each time")
+    return arrays[0].joined([x.astype(x.dtype) for x in arrays])  # of copies, which lie alike
+
+
+def zeros_like(x: Any) -> Any:
+    return namespace_of(x).zeros_like(x) if has_namespace(x) else on_device_of(x, np.zeros(x.shape, x.dtype))

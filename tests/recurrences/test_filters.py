@@ -217,6 +217,16 @@ def test_the_same_measurement_twice_without_noise(form):
         np.testing.assert_array_equal(np.isnan(found), [True, False, True])
 
 
+def test_one_filter_smoothed_by_several_models(rng):
+    x, f = rng.standard_normal((6, 2)), 0.5 * rng.standard_normal((3, 2, 2))
+    p = np.tile(np.eye(2), (6, 1, 1))
+    found = smallmm.rts_smoother(x, p, f, np.eye(2))
+    for i in range(3):
+        expected = smallmm.rts_smoother(x, p, f[i], np.eye(2))
+        np.testing.assert_array_equal(found.x[:, i], expected.x)
+        np.testing.assert_array_equal(found.p[:, i], expected.p)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("missing", [False, True])
 def test_roots_notice_what_rounding_hides(rng, dtype, missing):

@@ -41,7 +41,43 @@ def pinned(x):
     return copy
 
 
+def scans():
+    """Blocks of series, with the bits of the host, where a single series stays."""
+    rng = np.random.default_rng(1)
+    step = smallmm.fuse("(n),(m),(n,n),()->(n),(n),()")(
+        lambda x, u, a, k: ((y := smallmm.solve(a, x) + k * u.sum()), k * y, u.sum())
+    )
+    a = np.eye(3) + 0.1 * rng.standard_normal((5, 3, 3))
+    x, u, k = rng.standard_normal((4, 5, 3)), rng.standard_normal((6, 4, 5, 2)), 0.5
+    for options in ({}, {"reverse": True}, {"every": 4}, {"every": 4, "reverse": True}, {"outputs": "last"}):
+        check(smallmm.scan, step, x, u, consts=(a, k), **options)
+        check(smallmm.scan, step, x[0, 0], u[:, :, :1], consts=(a, k), **options)
+    check(smallmm.scan, step, x, np.asfortranarray(u), consts=(a, k))
+    out = np.empty((6, 4, 5, 3)), np.empty((6, 4, 5))
+    found = cuda.offload(smallmm.scan, step, x, u, consts=(a, k), out=out, block=700)
+    assert found.ys[0] is out[0]
+    same(found, smallmm.scan(step, x, u, consts=(a, k)))
+    bad = np.concatenate([a[:2], 0 * a[:1], a[3:]])
+    check(smallmm.scan_ex, step, x, u, consts=(bad, k))
+    number = smallmm.fuse(lambda c, x: (c + x, c))
+    check(smallmm.scan, number, 0.0, rng.standard_normal((7, 30)))
+    z = rng.standard_normal((5, 40, 2))
+    model = np.zeros(3), np.eye(3), np.eye(3), np.eye(2, 3), np.eye(3), np.eye(2)
+    check(smallmm.kalman_filter, z, *model, smooth=True)
+    group = smallmm.Group([z[: 3 + i % 2, i] for i in range(9)])
+    found, expected = cuda.offload(smallmm.kalman_filter, group, *model), smallmm.kalman_filter(group, *model)
+    np.testing.assert_array_equal(found.loglik, expected.loglik)
+    plan = smallmm.explain(cuda.offload, smallmm.scan, step, x, u, consts=(a, k))
+    assert (plan.calls, plan.why) == (1, "")
+    assert plan.bytes_up == x.nbytes + u.nbytes + a.nbytes
+    with cuda.offloading():
+        assert smallmm.explain(smallmm.scan, step, x, u, consts=(a, k)).calls == 1
+        one = smallmm.scan(step, x[0, 0], u[:, 0, 0], consts=(a[0], k))
+    same(one, smallmm.scan(step, x[0, 0], u[:, 0, 0], consts=(a[0], k)))
+
+
 def results():
+    scans()
     rng = np.random.default_rng(0)
     n, count = 3, 23
     a = rng.standard_normal((count, n, n)) + 3 * np.eye(n)

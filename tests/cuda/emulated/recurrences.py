@@ -13,10 +13,7 @@ from test_filters import FORMS, drawn  # noqa: E402
 
 import smallmm  # noqa: E402
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._recurrences.filters import _smoother  # noqa: E402
-from smallmm._recurrences.hmm import _backward, _scores  # noqa: E402
 from smallmm._recurrences.linear import _preceded  # noqa: E402
-from smallmm._recurrences.ode import _step_of  # noqa: E402
 from smallmm._recurrences.scan import Scan  # noqa: E402
 from smallmm._recurrences.scans import scanned  # noqa: E402
 
@@ -27,8 +24,9 @@ def same(function, *arrays, **options):
     pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
     for x, y in pairs:
         assert (x is None) == (y is None)
-        if y is not None:
-            np.testing.assert_array_equal(cuda.to_host(x), y)
+        for a, b in zip(x, y, strict=True) if isinstance(y, tuple) else [(x, y)]:
+            if b is not None:
+                np.testing.assert_array_equal(cuda.to_host(a), b)
 
 
 def main():
@@ -45,23 +43,25 @@ def filters(rng):
         same(smallmm.kalman_filter, *given, form=form, varying="f", missing=True)
 
 
-# Of those that end with a function of the array's library, which smallmm's own arrays have not, the scans
 def others(rng):
     in_groups(rng)
-    p = np.eye(3) + 0.1 * np.ones((9, 3, 3))
-    step = _smoother((), ("f", "q"), False)
-    arrays = rng.standard_normal((9, 3)), p, rng.standard_normal((4, 9, 3)), np.stack([p] * 4), p, p
-    same(scan_by(step, 2, 2, reverse=True), *arrays)
+    p = np.eye(3) + 0.1 * np.ones((4, 9, 3, 3))
+    same(smallmm.rts_smoother, rng.standard_normal((4, 9, 3)), p, 0.9 * p[0], p[0])
+    z, f = rng.standard_normal((5, 7, 2)), 0.9 * np.eye(3)
+    for form in ("standard", "square_root"):
+        arrays = z, np.zeros(3), np.eye(3), f, np.eye(2, 3), np.eye(3), np.eye(2)
+        same(smallmm.kalman_filter, *arrays, form=form, smooth=True)
     same(smallmm.linear_recurrence, *(rng.standard_normal(s) for s in ((6, 9), (6, 9), (9,))))
     same(smallmm.linear_recurrence, *(rng.standard_normal(s) for s in ((1, 1, 3, 3), (6, 9, 3), (9, 3))))
-    same(scan_by(_preceded, 1, 1, reverse=True), p, rng.standard_normal((6, 9, 3, 3)))
+    same(scan_by(_preceded, 1, 1, reverse=True), p[0], rng.standard_normal((6, 9, 3, 3)))
     same(smallmm.hmm_forward, *(np.log(rng.random(s)) for s in ((3,), (3, 3), (6, 9, 3))))
-    scores, transition = rng.standard_normal((6, 9, 3)), np.log(rng.random((3, 3)))
-    same(scan_by(_scores, 2, 1), scores[0], scores[0, :, 0], scores, transition)
-    same(scan_by(_backward, 1, 1, reverse=True), scores[0], scores, transition)
+    same(smallmm.hmm_viterbi, *(np.log(rng.random(s)) for s in ((3,), (3, 3), (6, 9, 3))))
     decay = smallmm.fuse("(),(n),()->(n)")(lambda t, y, k: -k * y + np.cos(t))
-    t = np.linspace(0, 1, 6)
-    same(scan_by(_step_of(decay), 1, 3), scores[0], t[:-1], t[1:], np.diff(t), scores[0, :, 0])
+    y, t, k = rng.standard_normal((9, 3)), np.linspace(0, 1, 6), rng.random(9)
+    expected = smallmm.rk4(decay, y, t, k)
+    y, k = cuda.to_device(y), cuda.to_device(k)
+    for times in (t, cuda.to_device(t)):
+        np.testing.assert_array_equal(cuda.to_host(smallmm.rk4(decay, y, times, k)), expected)
 
 
 def in_groups(rng):
