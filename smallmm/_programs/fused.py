@@ -47,6 +47,7 @@ class Fused(RecordedFunction, Generic[P, R]):
         self._in_graph = object_in_graph(self)
         self._forget_calls()
         self._met = Met()  # (plan, program, batch) of arrays of a device
+        self._scans = Met()  # what scans of arrays that lie so share
 
     def _forget_calls(self) -> None:
         self._prepared, self._prepared_parts = _core.Prepared(), _core.Prepared()

@@ -8,6 +8,23 @@ from .._base.later import later
 from .._base.shapes import NUMBERS
 from .._calls.arrays import as_numpy, without_labels
 from .._programs.compose import has_namespace, namespace_of
+from .._programs.plan import Plan
+
+
+class Known:
+    """What all calls of a function share whose arrays, which are NumPy's, lie so. program: of the core."""
+
+    def __init__(self, plan: Plan, batch: tuple[int, ...], length: int) -> None:
+        self.plan, self.batch, self.length = plan, batch, length
+        self.program: Any = None
+
+
+def layouts_of(carry: list[Any], xs: list[Any], consts: list[Any], length: int | None) -> Any:
+    """How NumPy's arrays lie; None of others."""
+    arrays = (*carry, *xs, *consts)
+    if any(type(x) is not np.ndarray for x in arrays) or type(length) not in (int, type(None)):
+        return None
+    return tuple([(x.dtype, x.shape, x.strides) for x in arrays]), len(carry), len(xs), length
 
 
 def listed(x: Any) -> list[Any]:
@@ -18,7 +35,10 @@ def listed(x: Any) -> list[Any]:
 
 
 def arrays_of(name: str, label: str, x: Any) -> list[Any]:
-    arrays = [without_labels(y) for y in listed(x)]
+    given = listed(x)
+    if all(type(y) is np.ndarray for y in given):
+        return given
+    arrays = [without_labels(y) for y in given]
     arrays = [as_numpy(name, label, y) if isinstance(y, np.ndarray) else y for y in arrays]
     return [y if _is_operand(y) else np.asarray(y) for y in arrays]
 
@@ -36,7 +56,7 @@ def _is_nested_numbers(x: Any) -> bool:
 def first_of(x: Any) -> Any:
     """An array of the first time; of no times one that stands for it."""
     if x.shape[0]:
-        return x[0]
+        return x[0, ...] if type(x) is np.ndarray else x[0]  # an array of numbers, too
     xp: Any = np if isinstance(x, np.ndarray) else namespace_of(x)
     return xp.zeros(tuple(x.shape)[1:], dtype=x.dtype)
 

@@ -31,7 +31,7 @@ from .._programs.fused import Fused
 from .._programs.plan import Plan
 from .cuda_scan import DeviceLoops
 from .offloaded import OffloadedScan
-from .operands import arrays_of, broadcast, first_of, full_on_device
+from .operands import Known, arrays_of, broadcast, first_of, full_on_device, layouts_of
 from .times import Shown, Times
 
 
@@ -68,11 +68,21 @@ class Scan:
         self.kind = type(carry)
         if not self.carry:
             raise ValueError(f"{name}: carry has no arrays; expected one, or a tuple of them")
-        self.length = self._length(length)
-        firsts = [first_of(x) for x in self.xs]
-        self.operands = self.function._operands((*self.carry, *firsts, *self.consts))
-        self.batch = self.function._batch(self.operands)
-        self.plan = self._plan()
+        key = layouts_of(self.carry, self.xs, self.consts, length)
+        self.is_numpys = key is not None
+        self.known = function._scans.get(key) if key and not options else None
+        if self.known is None:
+            self.length = self._length(length)
+            given = (*self.carry, *map(first_of, self.xs), *self.consts)
+            self.operands = self.function._operands(given)
+            self.batch = self.function._batch(self.operands)
+            self.plan = self._plan()
+            if key and not options and all(x is y for x, y in zip(given, self.operands, strict=True)):
+                self.known = Known(self.plan, self.batch, self.length)
+                function._scans.keep(key, self.known)
+        else:
+            self.plan, self.batch, self.length = self.known.plan, self.known.batch, self.known.length
+            self.operands = [*self.carry, *map(first_of, self.xs), *self.consts]
 
     def _length(self, given: int | None) -> int:
         found = {}
@@ -154,7 +164,7 @@ class Scan:
         """By a library that differentiates it in one pass; None: it wants none, or sees each time."""
         count = len(self.carry)
         arrays = (*self.operands[:count], *self.xs, *self.operands[count + len(self.xs) :])
-        tracked = next(filter(wants_gradient, arrays), None)
+        tracked = None if self.is_numpys else next(filter(wants_gradient, arrays), None)
         if tracked is None or not times.length:
             return None
 
@@ -171,12 +181,14 @@ class Scan:
         return outcome._replace(carry=list(outputs[:count]), ys=list(outputs[count:]))
 
     def _like(self) -> Any:
+        if self.is_numpys:
+            return None
         arrays = [x for x in (*self.operands, *self.xs) if not isinstance(x, np.ndarray)]
         return next((x for x in arrays if on_device(x)), next(iter(arrays), None))
 
     def _must_be_called(self) -> bool:
         """Whether its library must see each time: to record derivatives, or to compile."""
-        arrays = (*self.operands, *self.xs)
+        arrays = () if self.is_numpys else (*self.operands, *self.xs)
         return any(
             wants_gradient(x) or library_of(x).is_traced(x) or library_of(x).is_divided(x) for x in arrays
         )
@@ -196,21 +208,17 @@ class Scan:
         """The operands of a time, the carries those of each series, and xs."""
         given = [self._of_numpy(x, like) for x in self.operands]
         for i, dims in enumerate(self.function._inputs[: len(self.carry)]):
-            whole = (*self.batch, *given[i].shape[given[i].ndim - len(dims) :])
-            given[i] = np.ascontiguousarray(np.broadcast_to(given[i], whole))
+            x = given[i]
+            given[i] = np.empty((*self.batch, *x.shape[x.ndim - len(dims) :]), x.dtype)
+            given[i][...] = x
         return given, [self._of_numpy(x, like) for x in self.xs]
 
     def _on_host(self, times: Times, outs: list[Any], like: Any, shown: Shown) -> Outcome | None:
         """By a loop of the program of the core; None if there is none."""
         plan, count, batch = self.plan, len(self.carry), self.batch
         given, moving = self._arrays_of_host(like)
-        cores = [len(dims) for dims in self.function._inputs]
         consts = given[count + len(moving) :]
-        layouts = [core_strides(x, core) for x, core in zip(given, cores, strict=True)]
-        layouts[count : count + len(moving)] = [
-            core_strides(x, core) for x, core in zip(moving, cores[count:], strict=False)
-        ]
-        program = plan.program(tuple(layouts))
+        program = self._program(given, moving)
         if not hasattr(program, "loop"):
             return None
         carry = [np.empty((*batch, *x.shape), x.dtype) for x in plan.results[:count]]
@@ -237,6 +245,18 @@ class Scan:
             before = carry
             shown(part.done + part.length, carry)
         return self._outcome(carry, ys, info, like)
+
+    def _program(self, given: list[np.ndarray], moving: list[np.ndarray]) -> Any:
+        """Of the core, for operands that lie so."""
+        if self.known is not None and self.known.program is not None:
+            return self.known.program
+        count = len(self.carry)
+        arrays = [*given[:count], *moving, *given[count + len(moving) :]]
+        cores = map(len, self.function._inputs)
+        program = self.plan.program(tuple(core_strides(x, n) for x, n in zip(arrays, cores, strict=True)))
+        if self.known is not None:
+            self.known.program = program
+        return program
 
     def _outcome(self, carry: list[Any], ys: list[Any], info: Any, like: Any) -> Outcome:
         """Of arrays of NumPy, in the library of the operands."""
