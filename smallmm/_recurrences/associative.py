@@ -7,10 +7,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .._base.errors import LinAlgError, shown
+from .._base.shapes import dtype_of
 from .._calls.arrays import without_labels
 from .._libraries import on_device
 from .._programs.arrays import on_host
 from .._programs.compose import namespace_of
+from .._programs.cuda_steps import NotFused
 from .._programs.fuse import fuse
 from .._programs.fused import Fused
 from .scan import Outcome, Scan
@@ -168,10 +170,16 @@ class _Series:
             return None
         first, rest = tuple(x[0] for x in arrays), tuple(x[1:] for x in arrays)
         call = Scan("associative_scan", self.step, first, rest, (), None, {})
-        found = call.prefixes_on_device(arrays, _CHUNK, reverse)
-        if found is None:
+        program = None if call._must_be_called() else call.plan.on_device()
+        same = all(dtype_of(x) == y.dtype for x, y in zip(arrays, call.plan.results, strict=False))
+        if program is None or not same:
             return None
-        results, failures = found
+        try:
+            loops = call._device_loops(program)
+            results, failures = loops.prefixes(call.name, arrays, call.batch, _CHUNK, reverse)
+        except NotFused as why:
+            call.plan.why_not_on_device = str(why)
+            return None
         self.failures += failures
         return results
 

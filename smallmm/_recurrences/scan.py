@@ -321,20 +321,6 @@ class Scan:
             self.plan.why_not_on_device = str(why)
             return None
 
-    def prefixes_on_device(
-        self, arrays: list[Any], chunk: int, reverse: bool
-    ) -> tuple[list[Any], list[np.ndarray]] | None:
-        """Of xs of all times, as `associative_scan` has them, and codes of failures; None: by no kernels."""
-        program = None if self._must_be_called() else self.plan.on_device()
-        same = all(dtype_of(x) == y.dtype for x, y in zip(arrays, self.plan.results, strict=False))
-        if program is None or not same:
-            return None
-        try:
-            return self._device_loops(program).prefixes(self.name, arrays, self.batch, chunk, reverse)
-        except NotFused as why:
-            self.plan.why_not_on_device = str(why)
-            return None
-
     def _device_loops(self, program: DeviceProgram) -> DeviceLoops:
         if self.plan.loops is None:
             self.plan.loops = DeviceLoops(program.described)
