@@ -1,21 +1,30 @@
 /* inv_panels.cuh: the inverse of a real matrix by all threads of a block, panel by panel, as csrc/reference/inv.c:
  * Gauss-Jordan elimination in place, of the transpose. A step changes all other rows, so what a panel does to the
  * columns beside it comes in two parts: the rows of the panel first, by a thread for each column, which also keeps what
- * a step finds in its own row; then the rows above and below.
+ * a step finds in its own row; then the rows above and below, while the first warp eliminates the next panel.
  *
- * Whoever includes it has systems_panels.cuh. */
+ * Whoever includes it has panels.cuh, and factor() of systems_columns.cuh. */
 #include "inv_singularity.cuh"
 
-/* Beside the matrix: the multipliers of a panel, by rows of the matrix; the rows of its pivots as each step finds them;
- * the reciprocals of the pivots. */
-__device__ inline Element *multipliers(const Own &o) { return o.beside; }
-__device__ inline Element *pivot_rows(const Own &o) { return o.beside + N * PANEL; }
-__device__ inline Element *reciprocals(const Own &o) { return o.beside + N * PANEL + PANEL * PITCH; }
+/* Beside the matrix: the multipliers of a panel, by rows of the matrix, and those of the panel before; the rows of its
+ * pivots as each step finds them; the reciprocals of the pivots. */
+__device__ inline Element *multipliers(const Own &o, int first) { return o.beside + first / PANEL % 2 * (N * PANEL); }
+__device__ inline Element *pivot_rows(const Own &o) { return o.beside + 2 * N * PANEL; }
+__device__ inline Element *reciprocals(const Own &o) { return pivot_rows(o) + PANEL * PITCH; }
 
 __device__ inline void eliminate_panel(const Own &o, int first, SingularityTest &doubts) {
+    const int before = first - PANEL;
     Panel panel;
     Element f[ROWS][PANEL];
     panel.fetch(o, first, 0);
+    if (before >= 0)
+        panel.subtract([=](int i) { return i >= before && i < first; },
+                       [&](int i) { return multipliers(o, before) + i * PANEL; },
+                       [&](int v, Element(&u)[WIDEST][PANEL]) {
+#pragma unroll
+                           for (int e = 0; e < WIDEST; e++)
+                               load_line(u[e], pivot_rows(o) + (v * WIDEST + e) * PITCH + first);
+                       });
 #pragma unroll
     for (int t = 0; t < PANEL; t++) {
         const int k = first + t;
@@ -30,53 +39,54 @@ __device__ inline void eliminate_panel(const Own &o, int first, SingularityTest 
         u[t] = 1;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const bool own = panel.place[r] == k;
             f[r][t] = product(panel.x[r][t], inverse);
             panel.x[r][t] = 0;
 #pragma unroll
-            for (int s = 0; s < PANEL; s++)
-                panel.x[r][s] = own ? product(u[s], inverse) : multiply_subtract(f[r][t], u[s], panel.x[r][s]);
+            for (int s = 0; s < PANEL; s++) {
+                const Element other = multiply_subtract(f[r][t], u[s], panel.x[r][s]);
+                panel.x[r][s] = select(panel.place[r] == k, product(u[s], inverse), other);
+            }
         }
     }
     panel.put(o, first);
-    panel.put(f, multipliers(o), PANEL, PANEL);
+    panel.put(f, multipliers(o, first), PANEL, PANEL);
 }
 
 /* The transpose of A becomes that of the inverse of P A, P the product of the exchanges. All lanes know the result. */
 __device__ inline SingularityTest eliminate(const Own &o) {
     SingularityTest doubts;
+    const bool is_first_warp = threadIdx.x < 32;
+    if (is_first_warp) eliminate_panel(o, 0, doubts);
+    wait();
 #pragma unroll 1
     for (int first = 0; first < N; first += PANEL) {
-        if (threadIdx.x < 32) eliminate_panel(o, first, doubts);
-        wait();
+        const Element *const f = multipliers(o, first);
         for_columns_beside(first, [&](int j) {
-            exchange_in_column(o, first, j);
             Element x[PANEL];
-#pragma unroll
-            for (int t = 0; t < PANEL; t++) x[t] = first + t < N ? o.a(first + t, j) : T(0);
+            exchange_in_column(o, first, j, x);
 #pragma unroll
             for (int t = 0; t < PANEL; t++) {
                 const Element u = pivot_rows(o)[t * PITCH + j] = x[t];
 #pragma unroll
                 for (int s = 0; s < PANEL; s++)
-                    if (s != t && first + s < N)
-                        x[s] = multiply_subtract(multipliers(o)[(first + s) * PANEL + t], u, x[s]);
+                    if (s != t && first + s < N) x[s] = multiply_subtract(f[(first + s) * PANEL + t], u, x[s]);
                 x[t] = product(u, reciprocals(o)[t]);
             }
-#pragma unroll
-            for (int t = 0; t < PANEL; t++)
-                if (first + t < N) o.a(first + t, j) = x[t];
+            put_in_column(o, first, j, x);
         });
         wait();
-        const int others = first + most(N - PANEL - first, 0);
-        const auto other = [=](int i) { return i < first ? i : i + PANEL; };
-        subtract(
-            o, others, others, other, other, [&](int i) { return multipliers(o) + i * PANEL; },
-            [&](int v, int j, Element(&u)[WIDEST]) {
+        const int rest = first + PANEL, right = most(N - rest, 0), beyond = most(right - PANEL, 0);
+        if (is_first_warp && right)
+            eliminate_panel(o, rest, doubts);
+        else if (!is_first_warp)
+            subtract(
+                o, first + right, first + beyond, [=](int i) { return i < first ? i : i + PANEL; },
+                [=](int j) { return j < first ? j : j + 2 * PANEL; }, [=](int i) { return f + i * PANEL; },
+                [&](int v, int j, Element(&u)[WIDEST]) {
 #pragma unroll
-                for (int e = 0; e < WIDEST; e++) u[e] = pivot_rows(o)[(v * WIDEST + e) * PITCH + j];
-            },
-            [](int, int) { return false; });
+                    for (int e = 0; e < WIDEST; e++) u[e] = pivot_rows(o)[(v * WIDEST + e) * PITCH + j];
+                },
+                [](int, int) { return false; });
         wait();
     }
     doubts.size = from_lane(doubts.size, 0);

@@ -151,7 +151,7 @@ bool smm_systems_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameter
         return false;
     const int pitch = pitch_of_systems(p, x);
     int elements = n * ((x->outside ? 0 : pitch) + (columns ? pitch_of(columns) : 0));
-    if (by_block && eliminates) elements += (n + 1 + pitch) * x->panel;
+    if (by_block && eliminates) elements += (2 * n + 1 + pitch) * x->panel;
     if (by_block && columns) elements += whole(p, n);
     grid->shared = grid->matrices * (elements * bytes_of(p) + n * (by_block ? 2 : 1) * (int)sizeof(int));
     return true;

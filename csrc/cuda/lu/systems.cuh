@@ -34,7 +34,7 @@ constexpr int WIDE_PITCH = COLUMNS ? pitch_of(COLUMNS) : 0;
 #if SMM_LANES > 32
 constexpr int PANEL = SMM_PANEL; /* columns that are factored at a time */
 constexpr int PITCH = (ceil_div(N, WIDEST) | 1) * WIDEST;
-constexpr int OF_PANEL = ELIMINATES ? (N + 1) * PANEL + PANEL * PITCH : 0;
+constexpr int OF_PANEL = ELIMINATES ? (2 * N + 1) * PANEL + PANEL * PITCH : 0;
 constexpr int BESIDE = OF_PANEL + (SOLVES ? ceil_div(N, WIDEST) * WIDEST : 0), INTEGERS = 2 * N;
 #else
 constexpr int PITCH = pitch_of(N), BESIDE = 0, INTEGERS = N;
@@ -69,8 +69,12 @@ template <Way WAY> __device__ inline Element element(const Own &o, int i, int j)
     return WAY == PLAIN ? o.a(i, j) : WAY == TRANSPOSED ? o.a(j, i) : conjugate(o.a(j, i));
 }
 
-/* factor(), factor_definite(), exchange_rows() and solve_triangle() */
+/* factor(), factor_definite(), exchange_rows() and solve_triangle(). Of a matrix that is eliminated the rare LU goes
+ * column by column, too: it need not be quick, but is compiled. */
 #if SMM_LANES > 32
+#include "panels.cuh"
+#endif
+#if SMM_LANES > 32 && (SMM_COMPLEX || SMM_OP != SMM_OP_INV)
 #include "systems_panels.cuh"
 #else
 #include "systems_columns.cuh"

@@ -6,19 +6,13 @@ __device__ inline Outcome factor(const Own &o) {
     Outcome outcome;
 #pragma unroll 1
     for (int k = 0; k < N; k++) {
-        T most = -1;
-        int p = N;
+        Sized found = {-1, N};
         for (int i = own_row(k); i < N; i += LANES) {
             T size = size_of(o.a(i, k));
             if (i == k && isnan(size)) size = static_cast<T>(__longlong_as_double(0x7ff0000000000000));
-            if (size > most) most = size, p = i;
+            if (size > found.size) found = {size, i};
         }
-#pragma unroll
-        for (int bits = 1; bits < LANES; bits *= 2) {
-            const T size = across(most, bits);
-            const int row = across(p, bits);
-            if (size > most || (size == most && row < p)) most = size, p = row;
-        }
+        const int p = largest_of_all(found).place;
         const Element pivot = o.a(p, k);
         if (!outcome.info && is_useless(pivot)) outcome = {k + 1, is_zero(pivot)};
         wait();
