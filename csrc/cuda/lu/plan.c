@@ -157,10 +157,11 @@ bool smm_systems_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameter
     return true;
 }
 
-/* A row for each lane of a warp. */
+/* A row for each lane of a warp. Blocks are of few threads where several of them fit a multiprocessor. */
 void smm_systems_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool by_block = p->n > SMM_CUDA_MOST_ORDER;
-    const int lanes = by_block ? 128 : least(power_of_two(p->n), 32);
+    enum { SEVERAL_BYTES = 20 << 10 }; /* of a matrix */
+    const bool by_block = p->n > SMM_CUDA_MOST_ORDER, several = p->n * p->n * bytes_of(p) <= SEVERAL_BYTES;
+    const int lanes = !by_block ? least(power_of_two(p->n), 32) : several && !p->small ? 64 : 128;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_systems_shared,
                                .lanes = lanes,
                                .panel = !by_block           ? 0

@@ -39,9 +39,8 @@ __device__ inline Own own_of(const smm_cuda_args &args, T *shared, int matrix) {
 __device__ inline bool load_matrices(const smm_cuda_args &args, T *shared, long long first, int count,
                                      bool transposes) {
     bool finite = true;
-    for_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, N * N, N, N, Stored>(
-        args, SMM_A, first, count, 0, 0, [&](const Stored *from, int q, int i, int j) {
-            const Element x = *from;
+    fetch_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, N, N, Stored>(
+        args, SMM_A, first, count, [&](Element x, int q, int i, int j) {
             own_of(args, shared, q).a(transposes ? j : i, transposes ? i : j) = OF_ADJOINT ? conjugate(x) : x;
             if (ELIMINATES) finite &= isfinite(real_of(x));
         });
