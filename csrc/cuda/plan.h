@@ -71,6 +71,7 @@ static inline bool smm_cuda_work_fits(const smm_cuda_problem *p, const smm_cuda_
                                       int bytes, smm_cuda_grid *grid) {
     if (!smm_cuda_whole_matrices(p, x, grid) || (x->outside && (in_registers || x->lanes < 32))) return false;
     if (!in_registers && !x->outside) grid->shared = bytes * grid->matrices;
+    if (x->outside) grid->resident = 1; /* of a multiprocessor: L2 has room for about as many (H200) */
     return true;
 }
 /* Of matrices above SMM_CUDA_MOST_ORDER, so many of whose columns or rows are independent: a block for each. */

@@ -78,7 +78,7 @@ template <int M, int N, int PITCH> __device__ inline void factor_in_memory(Eleme
         Element *x = a + k * PITCH + k;
         make_reflector_together(x, PITCH, M - k, tau + k);
         EACH_STEP(int j = k + 1 + lane(); j < N; j += LANES)
-        reflect(x, conjugate(tau[k]), x + j - k, PITCH, PITCH, M - k);
+            reflect(x, conjugate(tau[k]), x + j - k, PITCH, PITCH, M - k);
         wait();
     }
 }
@@ -104,7 +104,7 @@ template <int M, int N, int PITCH> __device__ inline void form_in_place(Element 
     EACH_STEP(int k = least(M, N) - 1; k >= 0; k--) {
         Element *v = a + k * PITCH + k;
         EACH_STEP(int j = k + 1 + lane(); j < least(M, N); j += LANES)
-        reflect_from_zero(v, tau[k], v + j - k, PITCH, PITCH, M - k);
+            reflect_from_zero(v, tau[k], v + j - k, PITCH, PITCH, M - k);
         wait();
         EACH(int i = lane(); i < M - k; i += LANES)
             v[i * PITCH] = i ? rest_of_unit(tau[k], v[i * PITCH]) : first_of_unit(tau[k]);

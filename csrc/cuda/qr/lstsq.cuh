@@ -44,7 +44,7 @@ template <class A> __device__ inline bool load(Work &w, const A &from, T &larges
 __device__ inline void reflect_columns(Work &w, int k, int first) {
     const Element *v = w.a + k * PITCH + k, tau = conjugate(w.tau[k]);
     EACH_STEP(int j = first + lane(); j < N + K; j += LANES)
-    reflect(v, tau, j < N ? w.a + k * PITCH + j : w.x + k * K + j - N, PITCH, j < N ? PITCH : K, M - k);
+        reflect(v, tau, j < N ? w.a + k * PITCH + j : w.x + k * K + j - N, PITCH, j < N ? PITCH : K, M - k);
     wait();
 }
 
@@ -140,7 +140,7 @@ __device__ inline void annihilate_tail(Work &w, int rank) {
             if (j == i || j >= rank) row[j] = w.row[j - i];
         wait();
         EACH_STEP(int h = lane(); h < i; h += LANES)
-        reflect_tail<true>(row, w.tail[i], w.a[h * PITCH + i], w.a + h * PITCH, 1, rank);
+            reflect_tail<true>(row, w.tail[i], w.a[h * PITCH + i], w.a + h * PITCH, 1, rank);
         wait();
     }
 }
@@ -184,8 +184,8 @@ template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm)
     }
     wait();
     EACH_STEP(int c = lane(); c < K; c += LANES)
-    EACH_STEP(int i = 0; i < (FEW ? P : rank); i++)
-    if (i < rank && rank < N) reflect_tail<false>(w.a + i * PITCH, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
+        EACH_STEP(int i = 0; i < (FEW ? P : rank); i++)
+            if (i < rank && rank < N) reflect_tail<false>(w.a + i * PITCH, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
     wait();
 }
 

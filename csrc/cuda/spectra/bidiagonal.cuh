@@ -106,7 +106,7 @@ template <int N> __device__ inline void find_rotations(Bidiagonal<N> &b, Sweep<N
 
 /* The magnitudes of d become the singular values, the columns of v, if there are any, are rotated; the result: how
  * many elements beside the diagonal are not negligible when the matrix is given up. */
-template <int N, class V> __device__ inline int diagonalise(Bidiagonal<N> &b, V *v) {
+template <int N, class V> __device__ inline int diagonalise_nearby(Bidiagonal<N> &b, V *v) {
     const T tolerance = tolerance_of(b);
     wait();
     sweep(b.sweeps, v, [&](Sweep<N> &found, int number) {
@@ -123,4 +123,7 @@ template <int N, class V> __device__ inline int diagonalise(Bidiagonal<N> &b, V 
     int left = 0;
     EACH(int i = 0; i < N - 1; i++) left += b.e[i] != 0;
     return left;
+}
+template <int N, class V> __device__ inline int diagonalise(Bidiagonal<N> &b, V *v) {
+    return run_nearby<N>(b, [&](Bidiagonal<N> &near) { return diagonalise_nearby(near, v); });
 }

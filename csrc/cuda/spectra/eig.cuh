@@ -192,10 +192,10 @@ __device__ inline void chase(Work &x) {
         if (k > lo && lane() == 0)
             for (int i = 0; i < count; i++) x.h[(k + i) * PITCH + k - 1] = i ? element_of(0) : x.v[0];
         EACH_STEP(int j = k + lane(); j < N; j += LANES)
-        reflect(x.v, conjugate(tau), x.h + k * PITCH + j, 1, PITCH, count);
+            reflect(x.v, conjugate(tau), x.h + k * PITCH + j, 1, PITCH, count);
         wait();
         EACH_STEP(int i = lane(); i <= least(k + BULGE, hi); i += LANES)
-        reflect_along(x.v, tau, x.h + i * PITCH + k, count);
+            reflect_along(x.v, tau, x.h + i * PITCH + k, count);
         EACH_STEP(int i = lane(); i < N && VECTORS; i += LANES) reflect_along(x.v, tau, x.z + i * PITCH + k, count);
         wait();
     }

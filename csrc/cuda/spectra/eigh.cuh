@@ -63,11 +63,11 @@ __device__ inline void reflect_both_sides(Work &x, int k) {
     EACH(int i = k + lane(); i < N; i += LANES) x.w[i] = multiply_add(half, v(i), x.w[i]);
     wait();
     EACH_STEP(int j = k + lane(); j < N; j += LANES)
-    EACH(int i = k; i <= j; i++) {
-        Element b = multiply_subtract(conjugate(v(i)), x.w[j], x.a.at(i, j));
-        b = multiply_subtract(conjugate(x.w[i]), v(j), b);
-        x.a.at(i, j) = i == j ? element_of(real_of(b)) : b;
-    }
+        EACH(int i = k; i <= j; i++) {
+            Element b = multiply_subtract(conjugate(v(i)), x.w[j], x.a.at(i, j));
+            b = multiply_subtract(conjugate(x.w[i]), v(j), b);
+            x.a.at(i, j) = i == j ? element_of(real_of(b)) : b;
+        }
     wait();
 }
 

@@ -129,6 +129,26 @@ template <int N, class V, class Find> __device__ inline void sweep(Sweep<N> (&x)
     }
 }
 
+/* run(x), x being diagonals and sweeps, which a lane works on step by step: in shared memory even where matrices are
+ * outside of it. */
+template <int N, class Diagonals, class Run> __device__ inline int run_nearby(Diagonals &x, Run run) {
+#if SMM_OUTSIDE
+    __shared__ Diagonals own;
+    EACH(int i = lane(); i < N; i += LANES) {
+        own.d[i] = x.d[i];
+        if (i + 1 < N) own.e[i] = x.e[i];
+    }
+    wait();
+    const int left = run(own);
+    wait();
+    EACH(int i = lane(); i < N; i += LANES) x.d[i] = own.d[i];
+    wait();
+    return left;
+#else
+    return run(x);
+#endif
+}
+
 /* Gives `to` x_0 .. x_count-1 times the number of magnitude 1 that makes the largest, the first of equals, positive.
  * Zeros are positive. */
 template <class X, class TO> __device__ inline void give_turned(X x, int count, TO to) {

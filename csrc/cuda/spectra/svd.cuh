@@ -131,7 +131,7 @@ __device__ inline void bidiagonalise(Work &w) {
         Element *x = w.x + k * PITCH + k;
         make_reflector_together(x, PITCH, M - k, w.tau + k);
         EACH_STEP(int j = 1 + lane(); j < N - k; j += LANES)
-        reflect(x, conjugate(w.tau[k]), x + j, PITCH, PITCH, M - k);
+            reflect(x, conjugate(w.tau[k]), x + j, PITCH, PITCH, M - k);
         wait();
         if (lane() == 0) w.b.d[k] = real_of(x[0]);
         if (k + 1 == N) break;

@@ -58,7 +58,7 @@ template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, Sweep<
 
 /* d becomes w, the columns of v, if there are any, are rotated; the result: how many e_i are not negligible when the
  * matrix is given up. */
-template <int N, class V> __device__ inline int diagonalise(Tridiagonal<N> &x, V *v) {
+template <int N, class V> __device__ inline int diagonalise_nearby(Tridiagonal<N> &x, V *v) {
     sweep(x.sweeps, v, [&](Sweep<N> &found, int number) {
         int from = 0, to = 0;
         if (number < TRIDIAGONAL_SWEEPS * N) find_block<N>(from, to, [&](int i) { return counts(x, i); });
@@ -70,4 +70,7 @@ template <int N, class V> __device__ inline int diagonalise(Tridiagonal<N> &x, V
     int left = 0;
     EACH(int i = 0; i < N - 1; i++) left += x.e[i] != 0;
     return left;
+}
+template <int N, class V> __device__ inline int diagonalise(Tridiagonal<N> &x, V *v) {
+    return run_nearby<N>(x, [&](Tridiagonal<N> &near) { return diagonalise_nearby(near, v); });
 }
