@@ -43,16 +43,16 @@ __device__ inline void wait() {
 
 /* What the warps of a block tell each other, with room for a number of 16 bytes of each. */
 #if SMM_LANES > 32
-__shared__ __align__(16) char told[SMM_LANES / 32 * 16];
+__shared__ __align__(16) char from_warps[SMM_LANES / 32 * 16];
 #else
-constexpr char *told = nullptr;
+constexpr char *from_warps = nullptr;
 #endif
 
 /* The x of a lane of the same matrix. */
 template <class X> __device__ inline X from_lane(X x, int number) {
     if constexpr (BY_BLOCK) {
-        X *const one = reinterpret_cast<X *>(told);
-        wait(); /* somebody may still read what was told before */
+        X *const one = reinterpret_cast<X *>(from_warps);
+        wait(); /* somebody may still read what was from_warps before */
         if (lane() == number) *one = x;
         wait();
         return *one;
@@ -67,7 +67,7 @@ template <class X> __device__ inline X across(X x, int bits) { return __shfl_xor
  * the order of the warps. */
 template <class X, class Join> __device__ inline X join_warps(X x, Join join) {
     if constexpr (BY_BLOCK) {
-        X *const all = reinterpret_cast<X *>(told);
+        X *const all = reinterpret_cast<X *>(from_warps);
         wait();
         if (lane() % 32 == 0) all[lane() / 32] = x;
         wait();
