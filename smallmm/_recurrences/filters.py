@@ -239,7 +239,8 @@ def kalman_filter(
 
     z may be a `Group` of series of different lengths, members of shape (T, ..., m), and so may all arrays
     with time; x0, p0 and the others then serve all series or have one entry for each in front. x and p are
-    groups, and loglik an array; with ``outputs="last"`` all three are arrays.
+    groups, and loglik an array; with ``outputs="last"`` all three are arrays. Dask's arrays give Dask's, of
+    each chunk of series; time is one chunk.
 
     With the form "square_root" q and r may be positive semidefinite as long as ``h p h^T + r`` is positive
     definite; roots are taken once, before the pass.
@@ -358,6 +359,8 @@ def rts_smoother(
     After the form "square_root" `kalman_filter` smooths roots: that of p is QR of two roots whose squares are
     added, so that it is positive semidefinite (P. Park and T. Kailath, "New square-root smoothing
     algorithms", 1996).
+
+    Groups of series, and Dask's arrays, are taken as by `kalman_filter`.
 
     H. E. Rauch, F. Tung and C. T. Striebel, "Maximum likelihood estimates of linear dynamic systems" (1965).
 

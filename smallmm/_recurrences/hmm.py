@@ -100,7 +100,8 @@ def hmm_forward(
     -----
     All sums are of logarithms from which the largest was subtracted, so that nothing underflows. -inf is the
     logarithm of 0: it is allowed everywhere. A series that cannot be observed has loglik -inf.
-    k^2 exponentials for each time and series, in one `scan`.
+    k^2 exponentials for each time and series, in one `scan`, which says how groups of series and Dask's
+    arrays are taken.
 
     L. R. Rabiner, "A tutorial on hidden Markov models and selected applications in speech recognition"
     (1989).
@@ -158,7 +159,8 @@ def hmm_viterbi(
     -----
     A scan forward keeps T k scores of each series, and one backward finds the states from them: no pointers
     are kept, so that the second one compares k^2 numbers at each time again. 3 k^2 operations for each time
-    and series. Where scores are NaN, paths mean nothing.
+    and series. Where scores are NaN, paths mean nothing. Groups of series, and Dask's arrays, are taken as by
+    `scan`.
 
     A. J. Viterbi, "Error bounds for convolutional codes and an asymptotically optimum decoding algorithm"
     (1967).

@@ -73,7 +73,7 @@ def linear_recurrence(a: "ArrayLike", b: "ArrayLike", x0: "ArrayLike", *, revers
     Notes
     -----
     One `scan`: 2 n^2 operations for each time and series, of numbers 2. Times run one after the other; series
-    run side by side, and threads share them.
+    run side by side, and threads share them. Groups of series, and Dask's arrays, are taken as by `scan`.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def cumulative_matmul(a: "ArrayLike", *, reverse: bool = False) -> Any:
     By `associative_scan`, which shares the times of a long series among threads: 4 n^3 operations for each
     time and series. Of up to 32 times, from the first to the last, half as many. Where
     x[t] = a[t] x[t-1], the products that lead from x[0] are those of the transposes,
-    ``cumulative_matmul(a.mT).mT``.
+    ``cumulative_matmul(a.mT).mT``. Groups of series, and Dask's arrays, are taken as by `scan`.
 
     Examples
     --------

@@ -83,7 +83,8 @@ def rk4(function: Callable[..., Any], y0: "ArrayLike", t: "ArrayLike", *args: An
     -----
     The classical method of Runge and Kutta, of order 4: an error of h^5 in a step, of h^4 in all. Nothing
     estimates it; halve the steps to see it. All steps of all systems are one `scan`, on a CUDA device one
-    kernel; each evaluates the function four times.
+    kernel; each evaluates the function four times. t may be a `Group` of different numbers of times, y0 and
+    args then have one entry for each in front or serve all; Dask's arrays are taken as by `scan`.
 
     W. Kutta, "Beitrag zur naeherungsweisen Integration totaler Differentialgleichungen" (1901).
 

@@ -211,6 +211,10 @@ def test_misfits(rng):
         (lambda: smallmm.scan(3, c, group), "scan: function is 3; expected a function"),
         (lambda: kalman(group, np.zeros(2)), r"h has shape \(3, 2\); expected \(\.\.\., 4, 2\)"),
         (lambda: kalman(smallmm.Group([np.ones(3)]), np.zeros(2)), "kalman_filter: a member of z has shape"),
+        (lambda: kalman(list(group), np.zeros(2)),
+         "kalman_filter: z is a list that NumPy .*; smallmm.Group takes arrays of different shapes"),
+        (lambda: smallmm.explain(smallmm.scan, step, c, group, consts=1.0),
+         "explain: a Group takes a scan for each length"),
     ):  # fmt: skip
         with pytest.raises((TypeError, ValueError), match=message):
             wrong()
