@@ -1,8 +1,8 @@
-"""Matrices that no kernel takes, one at a time through the LAPACK of SciPy or NumPy. Each function does for
-one matrix what the gufunc of its name does; nothing here is fast."""
+"""Matrices that no kernel takes, one by one through the LAPACK of SciPy or NumPy. Each function does for one
+matrix what the gufunc of its name does."""
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,6 +12,8 @@ from .fallbacks import backward_error, expm, lapack, ldl_solve, lu_rcond, lu_sol
 from .shapes import (
     MOST_ORDER,
     arithmetic,
+    batch_shape,
+    broadcast,
     fixed_signature,
     has_kernel,
     is_complex,
@@ -20,6 +22,7 @@ from .shapes import (
     output_shapes,
     without_ones,
 )
+from .stacks import over_stack
 
 
 def takes(gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
@@ -45,10 +48,11 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
         """Converted one at a time: the whole stack would take memory, and time without interrupts."""
         return function(*(x.astype(dtype, copy=False) for x, dtype in zip(matrices, given, strict=True)))
 
-    one = np.vectorize(of_one, [arithmetic(x) for x in dtypes], signature=fixed_signature(gufunc, operands))
+    stacks = without_ones(gufunc, named)  # vectorize takes 32 batch dimensions
+    signature, numbers = fixed_signature(gufunc, operands), [arithmetic(x) for x in dtypes]
     try:
-        with np.errstate(all="ignore"):
-            results = one(*without_ones(gufunc, named))  # vectorize takes 32 batch dimensions
+        with closing(over_stack(of_one, batch_shape(gufunc, stacks), broadcast(gufunc, stacks))) as each:
+            results = np.vectorize(lambda *_: next(each), numbers, signature=signature)(*stacks.values())
     except ImportError as error:
         shape, square = arrays[0].shape[-2:], " of square matrices" * is_rectangular(gufunc)
         raise ImportError(

@@ -141,7 +141,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result[::-1])
 
 
-def without_ones(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> list[np.ndarray]:
+def without_ones(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Operands that fit, without the batch dimensions that have length 1 in all of them."""
     inputs, _ = _present_dimensions(gufunc, operands)
     most = max(x.ndim - len(dims) for x, dims in zip(operands.values(), inputs, strict=True))
@@ -150,19 +150,34 @@ def without_ones(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> list[np.n
         for x, dims in zip(operands.values(), inputs, strict=True)
     ]
     ones = {d for d in range(most) if all(shape[d] == 1 for shape in shapes)}
+    return {
+        name: x.reshape([size for d, size in enumerate(shape) if d not in ones])
+        for (name, x), shape in zip(operands.items(), shapes, strict=True)
+    }
+
+
+def batch_shape(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> tuple[int, ...]:
+    """Of operands that fit."""
+    inputs, _ = _present_dimensions(gufunc, operands)
+    return broadcast_shapes(
+        *(x.shape[: x.ndim - len(dims)] for x, dims in zip(operands.values(), inputs, strict=True))
+    )
+
+
+def broadcast(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Operands that fit, with all batch dimensions."""
+    inputs, _ = _present_dimensions(gufunc, operands)
+    batch = batch_shape(gufunc, operands)
     return [
-        x.reshape([size for d, size in enumerate(shape) if d not in ones])
-        for x, shape in zip(operands.values(), shapes, strict=True)
+        np.broadcast_to(x, batch + x.shape[x.ndim - len(dims) :])
+        for x, dims in zip(operands.values(), inputs, strict=True)
     ]
 
 
 def output_shapes(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> list[tuple[int, ...]]:
     """The shapes of the outputs for operands that fit."""
-    inputs, outputs = _present_dimensions(gufunc, operands)
-    sizes = core_sizes(gufunc, operands)
-    batch = broadcast_shapes(
-        *(x.shape[: x.ndim - len(dims)] for x, dims in zip(operands.values(), inputs, strict=True))
-    )
+    _, outputs = _present_dimensions(gufunc, operands)
+    sizes, batch = core_sizes(gufunc, operands), batch_shape(gufunc, operands)
     return [batch + tuple(sizes[dim] for dim in dims) for dims in outputs]
 
 

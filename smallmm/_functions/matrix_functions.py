@@ -154,7 +154,7 @@ def expm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True, 
     u (Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 31, 2009, algorithm 5.1, with norms instead of
     estimates). The order of operations is fixed. Of triangular matrices the diagonal and what is beside it
     are computed from those of A before the squarings and after each. About 20 n^3 operations per matrix, and
-    2 n^3 for each squaring. Orders above 128 go to the products and solutions of NumPy, one matrix at a time:
+    2 n^3 for each squaring. Orders above 128 go to the products and solutions of NumPy, one in each thread:
     correct, but slower, and with other bits.
 
     Symmetric matrices: ``V diag(exp(w)) V^H``, with the w and V of `eigh`. The exponentials are NumPy's, or

@@ -127,7 +127,7 @@ def eig(
     result over- or underflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. About 25 n^3 operations per
-    matrix. Orders above 128 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other
+    matrix. Orders above 128 go to NumPy's LAPACK, one in each thread: correct, but slower, and with other
     bits.
 
     Examples
@@ -298,7 +298,7 @@ def eigh(
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
     eigenvalues any orthonormal basis may be returned. About 9 n^3 operations per matrix, of complex ones 24
-    n^3. Orders above 128 go to NumPy's LAPACK, one matrix at a time: correct, but slower, and with other
+    n^3. Orders above 128 go to NumPy's LAPACK, one in each thread: correct, but slower, and with other
     bits.
 
     Examples

@@ -142,7 +142,7 @@ def svd(
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
     singular values any orthonormal basis may be returned. About 10 m n k + 6 k^3 operations per matrix, of
-    complex ones four times as many. Larger matrices go to NumPy's LAPACK, one matrix at a time: correct, but
+    complex ones four times as many. Larger matrices go to NumPy's LAPACK, one in each thread: correct, but
     slower, and with other bits.
 
     Examples

@@ -136,7 +136,7 @@ def solve(
     is at most 20 n u g, where u is the unit roundoff and g the growth of elements, that of `lu_factor`.
 
     2/3 n^3 + 2 n^2 k operations per matrix. Arbitrary strides are accepted: transposing with ``.mT`` copies
-    nothing. Orders above 128 go to LAPACK, one matrix at a time: correct, but slower, and with other bits.
+    nothing. Orders above 128 go to LAPACK, one in each thread: correct, but slower, and with other bits.
 
     Examples
     --------
