@@ -171,6 +171,22 @@ def test_every_kernel_of_factorizations(problem):
         assert kernel in name
 
 
+@pytest.mark.parametrize("op", ["LU", "INV", "CHOLESKY", "SOLVE", "LU_SOLVE"])
+def test_planned_large(op, registers):
+    """A block has a matrix; one that does not fit shared memory lies outside of it."""
+    chance = random.Random(op)
+    problem = {"op": op, "dtype": chance.choice(("f32", "f64", "c64", "c128"))}
+    problem |= {"m": chance.randint(33, 128), "k": 1, "small": chance.randint(0, 1)}
+    problem |= {"n": problem["m"]}
+    compile_all([problem], chance.choice(list(ARCHS)), registers)
+    plans = [
+        _core.cuda_plan({**problem, "dtype": dtype, "m": n, "n": n, "arch": 90}, ARCHS[90])
+        for dtype, n in (("f32", 33), ("c128", 128))
+    ]
+    assert {plan["kernel"] for plan in plans} == {"systems_shared"}
+    assert [plan["outside"] for plan in plans] == [0, 1]
+
+
 PROGRAMS = {  # a chain, and how its inputs lie
     "kalman_step": (((4,), (4, 4), (2,), (4, 4), (2, 4), (4, 4), (2, 2)), "flat flat flat one one one one"),
     "kalman_step, larger": (

@@ -16,6 +16,7 @@ from smallmm import _core
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
 ORDERS = [*range(1, 33)]
+LARGE = [33, 40, 64, 65, 100, 127, 128]  # of matrices that a block shares
 MANY = 4321  # more matrices than those batches have that the plan takes for small
 RECTANGLES = [
     (3, 2),
@@ -69,6 +70,16 @@ def test_every_order(torch, rng, dtype, name):
         for count in (1, len(arrays[0]), MANY):
             part = [np.resize(x, (count, *x.shape[1:])) for x in arrays]
             assert_cpu_bits(name, call(torch, name, part), part)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("name", OF_SQUARE)
+def test_orders_of_a_block(torch, rng, dtype, name):
+    operation = _core.gufunc_rows[name][0]
+    for n in LARGE:
+        if n <= _core.cuda_most_order(operation, np.dtype(dtype)):
+            arrays = operands(rng, name, kinds(rng, n, n, dtype))
+            assert_cpu_bits(name, call(torch, name, arrays), arrays)
 
 
 @pytest.mark.parametrize("name", OF_TALL)
