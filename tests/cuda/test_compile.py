@@ -171,8 +171,14 @@ def test_every_kernel_of_factorizations(problem):
         assert kernel in name
 
 
-@pytest.mark.parametrize("op", ["LU", "INV", "CHOLESKY", "SOLVE", "LU_SOLVE"])
-def test_planned_large(op, registers):
+@pytest.mark.parametrize(
+    ("op", "kernel"),
+    [
+        *((op, "systems_shared") for op in ("LU", "INV", "CHOLESKY", "SOLVE", "LU_SOLVE")),
+        *(("QR", "qr_shared"), ("LSTSQ", "lstsq_shared"), ("EIGH", "eigh_shared")),
+    ],
+)
+def test_planned_large(op, kernel, registers):
     """A block has a matrix; one that does not fit shared memory lies outside of it."""
     chance = random.Random(op)
     problem = {"op": op, "dtype": chance.choice(("f32", "f64", "c64", "c128"))}
@@ -183,7 +189,7 @@ def test_planned_large(op, registers):
         _core.cuda_plan({**problem, "dtype": dtype, "m": n, "n": n, "arch": 90}, ARCHS[90])
         for dtype, n in (("f32", 33), ("c128", 128))
     ]
-    assert {plan["kernel"] for plan in plans} == {"systems_shared"}
+    assert {plan["kernel"] for plan in plans} == {kernel}
     assert [plan["outside"] for plan in plans] == [0, 1]
 
 
