@@ -13,6 +13,7 @@
 #else
 #include "lane/reals.h"
 #endif
+#include "move/panels.h"
 #include "qr/qr_lanes.h"
 #include "lane/single.h"
 #include "qr/qr_single.h"
@@ -26,13 +27,11 @@
 #include "cholesky/cholesky_numbers.h"
 #include "banded/banded_numbers.h"
 #else
-#include "move/panels.h"
 #include "cholesky/cholesky_lanes.h"
 #include "lu/inv_lanes.h"
 #include "lu/inv_panels.h"
 #include "lu/lu_det.h"
 #include "lu/lu_lanes.h"
-#include "lu/lu_panels.h"
 #include "lu/lu_solve_lanes.h"
 #include "map/map.h"
 #if defined(SMM_KERNELS_AVX512)
@@ -47,6 +46,7 @@
 #include "cholesky/triangular_lanes.h"
 #include "banded/banded_lanes.h"
 #endif
+#include "lu/lu_panels.h"
 #include "refinement/refinement_lanes.h"
 
 #include "banded/parts_lanes.h"

@@ -113,17 +113,22 @@ static unsigned numbers_rows_needs(const smm_call *call) {
 }
 
 static const smm_kernel matmul_list[] = {
-    GROUPED(SMM_GROUP * 4, matmul_vector, 0, 0, 1, vector_needs, SMM_BEYOND_L2),
+    GROUPED(SMM_GROUP * 4, matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),
     GROUPED(SMM_GROUP * 4, matmul_rows, 0, 0, 0, numbers_rows_needs, SMM_MEMORY),
     GROUPED(SMM_GROUP * 4, matmul_pairs, 0, 0, 0, pairs_needs, SMM_MEMORY),
 };
 
-ONE(lu_lanes, SMM_MEMORY); /* LU, SOLVE, INV */
-ONE(det_lanes, SMM_MEMORY);
-#define inv_list lu_lanes_list
-#define lu_list lu_lanes_list
-#define solve_list lu_lanes_list
-#define det_list det_lanes_list
+static const smm_kernel lu_list[] = {
+    /* LU, SOLVE, INV */
+    ROW(lu_lanes, 0, 0, 0, lu_numbers_needs, SMM_MEMORY),
+    ROW(lu_panels, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+static const smm_kernel det_list[] = {
+    ROW(det_lanes, 0, 0, 0, lu_numbers_needs, SMM_MEMORY),
+    ROW(lu_panels, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+#define inv_list lu_list
+#define solve_list lu_list
 #else
 /* Groups of products, on AVX2 of 2 KB: up to 15 % faster out of cache at f32 than 1 KB, as fast at f64 (AMD Zen 3).
  * Smaller where a call costs nothing, larger where it begins with computing index vectors, or with finding its way

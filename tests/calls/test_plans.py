@@ -112,6 +112,42 @@ def test_a_forced_kernel_runs_and_gives_the_same_bits(isa, kernel, function, n):
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize("isa", _core.isas_available())
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("n", [3, 9, 17, 30])
+def test_panels_and_lanes_of_complex_matrices_give_the_same_bits(isa, dtype, n):
+    """One of the matrices is singular, one tiny and one huge: their quotients are not by reciprocals."""
+    before = _core.isa()
+    rng = np.random.default_rng(n)
+    a, b = (rng.standard_normal((2, 19, n, n)) + 1j * rng.standard_normal((2, 19, n, n))).astype(dtype)
+    tiny = np.finfo(dtype).tiny
+    a[1, :, 1], a[2], a[3] = 0, a[2] * tiny * 8, a[3] / tiny / n
+    calls = [smallmm.lu_factor_ex, smallmm.inv_ex, smallmm.slogdet]
+    calls += [lambda x, k=k: smallmm.solve_ex(x, b[: len(x), :, :k]) for k in (1, 3, n)]
+    calls.append(lambda x: [smallmm.det(x)])
+    try:
+        _core.select_isa(isa)
+        for call in calls:
+            found = []
+            for kernel in ("lu_panels", "det_lanes" if call in (smallmm.slogdet, calls[-1]) else "lu_lanes"):
+                _core.select_kernel(kernel)
+                found.append([np.asarray(x) for count in (1, 19) for x in call(a[:count])])
+            for x, y in zip(*found, strict=True):
+                np.testing.assert_array_equal(x, y)
+                assert np.isfinite(x[0]).all()
+    finally:
+        _core.select_isa(before)
+
+
+def test_many_right_hand_sides_have_the_bits_of_one():
+    rng = np.random.default_rng(5)
+    for dtype in (np.float32, np.float64, np.complex64):
+        a, b = rng.standard_normal((2, 3, 45, 45)).astype(dtype)
+        many = smallmm.solve(a, b)
+        for j in (0, 7, 44):
+            np.testing.assert_array_equal(smallmm.solve(a, b[..., j : j + 1]), many[..., j : j + 1])
+
+
 def test_a_kernel_that_cannot_run_a_call_leaves_it_alone():
     a = np.eye(4)[None]
     usual = smallmm.explain(smallmm.inv, a).kernel

@@ -105,6 +105,13 @@ INLINE vec lane_turn(vec x) {
     return _mm256_xor_ps(_mm256_permute_ps(x, 0xb1), _mm256_castsi256_ps(_mm256_set1_epi64x(0x80000000)));
 #endif
 }
+#if defined(SMM_KERNELS_F64)
+INLINE vec lane_re(vec x) { return _mm256_movedup_pd(x); }
+INLINE vec lane_im(vec x) { return _mm256_permute_pd(x, 15); }
+#else
+INLINE vec lane_re(vec x) { return _mm256_moveldup_ps(x); }
+INLINE vec lane_im(vec x) { return _mm256_movehdup_ps(x); }
+#endif
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 /* Permutations. An index holds the number of a float for each float. */

@@ -66,6 +66,13 @@ INLINE vec lane_turn(vec x) {
     return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(_mm512_permute_ps(x, 0xb1)), sign));
 #endif
 }
+#if defined(SMM_KERNELS_F64)
+INLINE vec lane_re(vec x) { return _mm512_movedup_pd(x); }
+INLINE vec lane_im(vec x) { return _mm512_permute_pd(x, 0xff); }
+#else
+INLINE vec lane_re(vec x) { return _mm512_moveldup_ps(x); }
+INLINE vec lane_im(vec x) { return _mm512_movehdup_ps(x); }
+#endif
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 /* Permutations. An index holds an element number per lane. */

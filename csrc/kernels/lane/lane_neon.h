@@ -65,6 +65,8 @@ INLINE vec lane_turn(vec x) {
     return (vec){-x[1], x[0], -x[3], x[2]};
 #endif
 }
+INLINE vec lane_re(vec x) { return I(vtrn1q)(x, x); }
+INLINE vec lane_im(vec x) { return I(vtrn2q)(x, x); }
 INLINE T scalar_fma(T x, T y, T z) { return FMA(x, y, z); }
 
 #if defined(SMM_KERNELS_F32)

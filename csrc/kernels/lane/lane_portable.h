@@ -68,5 +68,13 @@ INLINE vec lane_turn(vec x) {
     for (int l = 0; l < LANES; l += 2) y[l] = -x[l + 1], y[l + 1] = x[l];
     return y;
 }
+INLINE vec lane_re(vec x) {
+    for (int l = 0; l < LANES; l += 2) x[l + 1] = x[l];
+    return x;
+}
+INLINE vec lane_im(vec x) {
+    for (int l = 0; l < LANES; l += 2) x[l] = x[l + 1];
+    return x;
+}
 INLINE T scalar_fma(T x, T y, T z) { return x * y + z; }
 #endif

@@ -129,6 +129,30 @@ INLINE num num_div(num x, num p) {
     return num_quotient(x, &d, num_reciprocal(&d));
 }
 
+/* --- Numbers of a row as they lie in memory, parts side by side --- */
+
+/* A number over and over. */
+INLINE vec row_of(T re, T im) { return lane_select(lane_mask(0x55555555), lane_set(re), lane_set(im)); }
+
+/* What a product with a number takes, part by part of that: the row, and i times the row. */
+INLINE void row_factors(vec to[PARTS], vec x) { to[0] = x, to[1] = lane_turn(x); }
+
+/* As num_quotient of each; every lane of d has the same. */
+SHARED vec KERNEL(row_divide)(vec x, const divisor *d, num r) {
+    T part[LANES];
+    lane_store(part, x);
+    for (int l = 0; l < LANES; l += PARTS) {
+        const num y = num_quotient((num){lane_set(part[l]), lane_set(part[l + 1])}, d, r);
+        part[l] = y.re[0], part[l + 1] = y.im[0];
+    }
+    return lane_load(part);
+}
+INLINE vec row_quotient(vec x, const divisor *d, num r) {
+    if (__builtin_expect(lane_any(~d->exact), 0)) return KERNEL(row_divide)(x, d, r);
+    const vec y = row_of(r.re[0], r.im[0]);
+    return lane_fma(lane_im(x), lane_turn(y), lane_mul(lane_re(x), y));
+}
+
 /* --- Numbers from and to memory --- */
 
 /* x (rows x cols) from matrices q .. q+count-1 of an operand, any strides. */

@@ -20,11 +20,29 @@ INLINE num num_fma(num x, num y, num z) { return lane_fma(x, y, z); }
 INLINE num num_fnma(num x, num y, num z) { return lane_fnma(x, y, z); }
 INLINE num num_add_scaled(num x, vec s, num z) { return lane_fma(s, x, z); }
 INLINE num num_div(num x, num y) { return lane_div(x, y); }
+
+/* How to divide by p: by its reciprocal, where that is as exact as numbers are. */
+typedef struct divisor {
+    num p, back;
+    mask exact;
+} divisor;
+INLINE divisor divisor_of(num p) {
+    const vec back = lane_div(lane_set(1), p);
+    return (divisor){p, back, lane_normal(back)};
+}
+INLINE num num_reciprocal(const divisor *d) { return d->back; }
+INLINE num num_quotient(num x, const divisor *d, num r) {
+    const num y = lane_mul(x, r);
+    if (__builtin_expect(!lane_any(~d->exact), 1)) return y;
+    return lane_select(d->exact, y, lane_div(x, d->p));
+}
+
 INLINE vec num_add_square(num x, vec squares) { return lane_fma(x, x, squares); }
 INLINE vec num_size(num x) { return lane_abs(x); }
 INLINE vec num_modulus(num x) { return lane_abs(x); }
 INLINE num num_phase(num x) { return lane_select(lane_greater(lane_set(0), x), lane_set(-1), lane_set(1)); }
 INLINE mask num_equal(num x, num y) { return lane_equal(x, y); }
+INLINE mask num_is_zero(num x) { return lane_equal(x, lane_set(0)); }
 INLINE mask num_is_useless(num x) { return useless(x); }
 INLINE vec num_largest(num x, vec most) { return lane_max(lane_abs(x), most); }
 INLINE vec num_taint(num x, vec nothing) { return lane_fma(x, lane_set(0), nothing); }
@@ -42,6 +60,11 @@ INLINE num num_turn(num x, vec size) {
     (void)size;
     return num_phase(x);
 }
+
+/* Numbers of a row as they lie in memory: as num_quotient of each; and what a product with a number takes, part by part
+ * of that. */
+INLINE vec row_quotient(vec x, const divisor *d, num r) { return num_quotient(x, d, r); }
+INLINE void row_factors(vec to[PARTS], vec x) { to[0] = x; }
 
 /* As a complex number; z + x y and z - x y of complex y and z. */
 INLINE pair num_to_pair(num x) { return (pair){x, lane_set(0)}; }

@@ -63,7 +63,7 @@ INLINE panel_candidate inv_step(inv_stack *s, intptr_t k, const int t, const pan
 /* Row i of the panel that begins at column k is done. */
 INLINE void inv_put(inv_stack *s, intptr_t k, intptr_t i, const vec *z, const vec *f) {
     UNROLLED(int j = 0; j < PANEL; j++) s->p.x[i * PANEL + j] = f[j];
-    lane_store_rows(s->p.w + k, s->p.at[i], z);
+    panel_store_row(&s->p, k, i, z);
 }
 
 /* Steps k .. k+steps-1 in the panel that begins at column k. */
@@ -78,7 +78,7 @@ SHARED void KERNEL(inv_panel)(inv_stack *s, intptr_t k, intptr_t steps) {
         if (t + 1 < PANEL && t + 1 < steps) pivot = inv_step(s, k, t, &pivot, old);
     }
     ROLLED(intptr_t row = 0; row < k; row++) {
-        lane_load_rows(z, p->w + k, p->at[row]);
+        panel_load_row(z, p, k, row);
         inv_row(s, z, f, 0, steps, false);
         inv_put(s, k, row, z, f);
     }
@@ -215,12 +215,12 @@ INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack 
 }
 
 static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    enum { ROWS = LANES * (SMM_MOST_ORDER * SMM_MOST_ORDER + PANEL_UNIT) * sizeof(T) };
+    enum { ROWS = LANES * (SMM_MOST_ORDER * PANEL_MOST + PANEL_UNIT) * sizeof(T) };
     _Static_assert(sizeof(inv_stack) + (size_t)ROWS <= SMM_KERNEL_WORKSPACE, "workspace of inv_panels");
     const intptr_t n = call->n;
     const smm_operand transposed = {call->inv.a.data, call->inv.a.batch, call->inv.a.col, call->inv.a.row};
     inv_stack *const s = smm_kernel_workspace();
-    panel_stack_in(&s->p, (T *)(s + 1), n, n);
+    panel_stack_in(&s->p, (T *)(s + 1), n, panel_pitch(n));
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *const next = ahead_of(&call->inv.a, q, LANES * n * n);

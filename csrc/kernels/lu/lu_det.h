@@ -1,5 +1,4 @@
 /* lu_det.h: from the diagonal of U to the determinant, or its sign and the logarithm of its magnitude. */
-enum { LU_LANES_MOST = 24 }; /* the greatest height of lu_lanes.h */
 
 _Static_assert(offsetof(smm_call, det.det) == offsetof(smm_call, slogdet.sign), "the sign is stored as DET's result");
 
@@ -45,14 +44,24 @@ SHARED void KERNEL(det_put_lanes)(const smm_call *call, intptr_t q, intptr_t cou
         KERNEL(det_put)(call, q + l, lane[l], lane_bits(safe) >> l & 1, lane_bits(odd) >> l & 1, (const T *)u + l,
                         LANES, n);
 }
-INLINE void lanes_store_det(const smm_call *call, intptr_t q, intptr_t count, vec p, mask safe, mask odd, const vec *u,
-                            intptr_t step, intptr_t n) {
+/* Determinants of matrices q .. q+count-1 from diagonals of U, whose elements are `step` apart, and by which they are
+ * seen to be singular. */
+INLINE void lu_determinants(const smm_call *call, intptr_t q, intptr_t count, const vec *u, intptr_t step, intptr_t n,
+                            mask odd, mask singular) {
+    (void)singular;
+    vec p = u[0];
+    mask safe = lane_normal(p);
+    for (intptr_t k = 1; k < n; k++) {
+        p = lane_mul(p, u[k * step]);
+        safe &= lane_normal(p);
+    }
+    p = lane_select(odd, lane_sub(lane_set(-(T)0), p), p);
     if (call->op == SMM_OP_DET && call->det.det.batch == sizeof(T) && count == LANES &&
         __builtin_expect(!lane_any(~safe), 1)) {
         lane_store((T *)call->det.det.data + q, p);
         return;
     }
-    vec diagonal[LU_LANES_MOST]; /* a copy, so that the matrix itself may be in registers */
+    vec diagonal[SMM_MOST_ORDER]; /* a copy, so that the matrix itself may be in registers */
     for (intptr_t k = 0; k < n; k++) diagonal[k] = u[k * step];
     KERNEL(det_put_lanes)(call, q, count, p, safe, odd, diagonal, n);
 }

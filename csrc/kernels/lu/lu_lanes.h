@@ -4,6 +4,8 @@
  * eliminate, exchange, eliminate, so that columns of L need not be exchanged to be used. Rows are exchanged by
  * selection: masks say in which matrices row i was the pivot of step k. */
 
+enum { LU_LANES_MOST = 24 }; /* the greatest height */
+
 /* What is known of LANES matrices besides their factors. */
 typedef struct lu_group {
     vec r[LU_LANES_MOST];                     /* reciprocals of the pivots */
@@ -294,14 +296,7 @@ INLINE void solve_lanes(const smm_call *call, intptr_t first, intptr_t last, boo
 /* From the diagonal of U. */
 INLINE void det_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, const lu_group *g, const int height) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
-    vec p = a[0];
-    mask safe = lane_normal(p);
-    for (intptr_t k = 1; k < n; k++) {
-        p = lane_mul(p, a[k * height + k]);
-        safe &= lane_normal(p);
-    }
-    p = lane_select(g->odd, lane_sub(lane_set(-(T)0), p), p);
-    lanes_store_det(call, q, count, p, safe, g->odd, a, height + 1, n);
+    lu_determinants(call, q, count, a, height + 1, n, g->odd, g->odd);
 }
 
 INLINE void det_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,

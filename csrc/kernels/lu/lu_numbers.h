@@ -183,6 +183,15 @@ INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num 
     }
 }
 
+/* Panels are faster from some order on: 16 for factors and what is solved for in the lanes. Matrix by matrix the time
+ * of many right-hand sides does not depend on how many lanes are filled, as it does here (orders 5 to 24, AMD EPYC
+ * family 26 model 2, AVX-512, November 2026). */
+static unsigned lu_numbers_needs(const smm_call *call) {
+    const bool by_matrix = call->op == SMM_OP_INV || (call->op == SMM_OP_SOLVE && call->k > PANEL);
+    const intptr_t filled = least(call->batch, LANES) * (intptr_t)sizeof(T);
+    return (by_matrix ? filled > 3 * (call->n - 8) : call->n < 16) ? 0 : SMM_SLOWER;
+}
+
 static void KERNEL(lu_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     lu_workspace *const workspace = smm_kernel_workspace();
@@ -203,12 +212,12 @@ INLINE int numbers_exponent(one x) {
 }
 INLINE one one_scaled(one x, int e) { return (one){(T)ldexp((double)x.re, e), (T)ldexp((double)x.im, e)}; }
 
-/* The product of the diagonal of a lane's U, with exponents apart, so that it neither over- nor underflows. */
-INLINE one numbers_product(const num *a, int l, bool odd, intptr_t n, intptr_t *exponent) {
+/* The product of a lane's diagonal of U, with exponents apart, so that it neither over- nor underflows. */
+INLINE one numbers_product(const num *diagonal, intptr_t step, int l, bool odd, intptr_t n, intptr_t *exponent) {
     one p = {odd ? -1 : 1, 0};
     *exponent = 0;
     for (intptr_t k = 0; k < n; k++) {
-        const T *u = (const T *)(a + k * n + k) + l;
+        const T *u = (const T *)(diagonal + k * step) + l;
         const one factor = {u[0], u[LANES]};
         const int e = numbers_exponent(factor);
         p = one_mul(p, one_scaled(factor, -e));
@@ -228,49 +237,55 @@ INLINE mask numbers_mild(num x) {
     return (lane_greater(re, low) | lane_equal(re, zero)) & lane_greater(high, re) &
            (lane_greater(im, low) | lane_equal(im, zero)) & lane_greater(high, im);
 }
-INLINE void numbers_multiply(intptr_t k, const intptr_t n, const num *a, num *p, mask *mild) {
-    *p = num_mul(*p, a[k * n + k]);
-    *mild &= numbers_mild(a[k * n + k]) & numbers_mild(*p);
+INLINE void numbers_multiply(intptr_t k, const intptr_t n, const num *u, intptr_t step, num *p, mask *mild) {
+    (void)n;
+    *p = num_mul(*p, u[k * step]);
+    *mild &= numbers_mild(u[k * step]) & numbers_mild(*p);
+}
+
+/* Determinants of matrices q .. q+count-1 from diagonals of U, whose elements are `step` apart. */
+INLINE void lu_determinants(const smm_call *call, intptr_t q, intptr_t count, const num *u, intptr_t step,
+                            const intptr_t n, mask odd, mask singular) {
+    const smm_operand *const to = call->op == SMM_OP_DET ? &call->det.det : &call->slogdet.sign;
+    /* the bits of numbers_product where all is mild, as powers of two change none */
+    num product = {lane_select(odd, lane_set(-1), lane_set(1)), lane_set(0)};
+    mask mild = ~singular;
+    STEPS(n, numbers_multiply, u, step, &product, &mild);
+    T parts[2 * LANES];
+    lane_store(parts, product.re);
+    lane_store(parts + LANES, product.im);
+    for (int l = 0; l < count; l++) {
+        intptr_t exponent = 0;
+        const bool is_singular = lane_bits(singular) >> l & 1;
+        one p = {parts[l], parts[LANES + l]};
+        if (!(lane_bits(mild) >> l & 1)) {
+            p = numbers_product(u, step, l, lane_bits(odd) >> l & 1, n, &exponent);
+        } else if (call->op == SMM_OP_SLOGDET) {
+            exponent = numbers_exponent(p);
+            p = one_scaled(p, -(int)exponent);
+        }
+        T *const det = (T *)((char *)to->data + (q + l) * to->batch);
+        if (call->op == SMM_OP_DET) {
+            if (exponent) p = one_scaled(p, (int)exponent);
+        } else {
+            T *const logarithm = (T *)((char *)call->slogdet.logabsdet.data + (q + l) * call->slogdet.logabsdet.batch);
+            const T size = SQRT(scalar_fma(p.im, p.im, p.re * p.re));
+            *logarithm = is_singular ? -INFINITY : (T)(log((double)size) + (double)exponent * M_LN2);
+            p = (one){p.re / size, p.im / size};
+        }
+        det[0] = is_singular ? 0 : p.re;
+        det[1] = is_singular ? 0 : p.im;
+    }
 }
 
 INLINE void numbers_det(const smm_call *call, intptr_t first, intptr_t last, num *a, const intptr_t n) {
-    const smm_operand *const to = call->op == SMM_OP_DET ? &call->det.det : &call->slogdet.sign;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         lu_state s;
         KERNEL(numbers_load)(a, &call->a, q, n, n, count);
         numbers_factor(a, &s, n);
         lanes_store_int(smm_info(call), q, s.info, count);
-        /* the bits of numbers_product where all is mild, as powers of two change none */
-        num product = {lane_select(s.odd, lane_set(-1), lane_set(1)), lane_set(0)};
-        mask mild = ~s.singular;
-        STEPS(n, numbers_multiply, a, &product, &mild);
-        T parts[2 * LANES];
-        lane_store(parts, product.re);
-        lane_store(parts + LANES, product.im);
-        for (int l = 0; l < count; l++) {
-            intptr_t exponent = 0;
-            const bool singular = lane_bits(s.singular) >> l & 1;
-            one p = {parts[l], parts[LANES + l]};
-            if (!(lane_bits(mild) >> l & 1)) {
-                p = numbers_product(a, l, lane_bits(s.odd) >> l & 1, n, &exponent);
-            } else if (call->op == SMM_OP_SLOGDET) {
-                exponent = numbers_exponent(p);
-                p = one_scaled(p, -(int)exponent);
-            }
-            T *const det = (T *)((char *)to->data + (q + l) * to->batch);
-            if (call->op == SMM_OP_DET) {
-                if (exponent) p = one_scaled(p, (int)exponent);
-            } else {
-                T *const logarithm =
-                    (T *)((char *)call->slogdet.logabsdet.data + (q + l) * call->slogdet.logabsdet.batch);
-                const T size = SQRT(scalar_fma(p.im, p.im, p.re * p.re));
-                *logarithm = singular ? -INFINITY : (T)(log((double)size) + (double)exponent * M_LN2);
-                p = (one){p.re / size, p.im / size};
-            }
-            det[0] = singular ? 0 : p.re;
-            det[1] = singular ? 0 : p.im;
-        }
+        lu_determinants(call, q, count, a, n + 1, n, s.odd, s.singular);
     }
 }
 

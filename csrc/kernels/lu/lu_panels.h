@@ -1,46 +1,42 @@
-/* lu_panels.h: LU, solves and determinants by panels of columns: A becomes L \ U. Right-hand sides are solved for in
- * the lanes. */
+/* lu_panels.h: LU, solves and determinants by panels of columns, and inverses of complex matrices: A becomes L \ U. Few
+ * right-hand sides are solved for in the lanes, more of them matrix by matrix, with their columns in the lanes. */
 
 /* --- a panel --- */
 
-/* Some pivot of step k + t has no exact reciprocal, or is useless: divide the rows that wait, and `old`. */
-SHARED void KERNEL(lu_divide_panel)(panel_stack *s, intptr_t k, intptr_t t, vec pivot, vec *old) {
-    const mask first = useless(pivot) & lane_equal(s->info, lane_set(0));
-    s->info = lane_select(first, lane_set((T)(k + t + 1)), s->info);
-    *old = lu_quotient(*old, pivot, s->r[k + t]);
-    for (intptr_t i = t + 1; i < s->n - k; i++)
-        s->x[(k + i) * PANEL + t] = lu_quotient(s->x[(k + i) * PANEL + t], pivot, s->r[k + t]);
-}
-
 /* Row i of the panel at step t: what the exchange with row t brings there, less l u. */
-INLINE void lu_eliminate_row(vec *y, const int t, vec i, const panel_candidate *pivot, const vec *old, vec factor) {
+INLINE void lu_eliminate_row(num *y, const int t, vec i, const panel_candidate *pivot, const num *old, const divisor *d,
+                             num r) {
     panel_exchange_row(y, i, pivot, old);
-    y[t] = lane_mul(y[t], factor);
-    UNROLLED(int j = t + 1; j < PANEL; j++) y[j] = lane_fnma(y[t], pivot->y[j], y[j]);
+    y[t] = num_quotient(y[t], d, r);
+    UNROLLED(int j = t + 1; j < PANEL; j++) y[j] = num_fnma(y[t], pivot->y[j], y[j]);
 }
 
 /* Step k + t, whose pivot row is known. Returns that of the next; rows that are done go back to w. */
 INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const panel_candidate *pivot) {
     const intptr_t m = s->n - k;
-    vec *const x = s->x + k * PANEL, old[PANEL], factor = lane_div(lane_set(1), pivot->y[t]), i = lane_set((T)t);
+    const divisor d = divisor_of(pivot->y[t]);
+    const num r = num_reciprocal(&d);
+    num *const x = s->x + k * PANEL, old[PANEL];
+    vec i = lane_set((T)t);
     panel_candidate next = *pivot;
     UNROLLED(int j = 0; j < PANEL; j++) old[j] = x[t * PANEL + j];
-    s->r[k + t] = factor;
-    if (__builtin_expect(lane_any(~lane_normal(factor)), 0)) {
-        vec divided = old[t];
-        KERNEL(lu_divide_panel)(s, k, t, pivot->y[t], &divided);
-        old[t] = divided;
-        factor = lane_set(1);
+    s->d[k + t] = d;
+    s->r[k + t] = r;
+    if (__builtin_expect(lane_any(~d.exact), 0)) {
+        const mask first = num_is_useless(d.p) & lane_equal(s->info, lane_set(0));
+        s->singular |= first & num_is_zero(d.p);
+        s->info = lane_select(first, lane_set((T)(k + t + 1)), s->info);
     }
+    s->odd ^= ~lane_equal(pivot->row, lane_set((T)t));
     panel_exchange(s, k, t, pivot);
-    lane_store_rows(s->w + k, s->at[k + t], pivot->y);
+    panel_store_row(s, k, k + t, pivot->y);
     ROLLED(intptr_t row = t + 1; row < m; row++) {
-        vec *const y = x + row * PANEL, z[PANEL];
+        num *const y = x + row * PANEL, z[PANEL];
         i = lane_add(i, lane_set(1));
         UNROLLED(int j = 0; j < PANEL; j++) z[j] = y[j];
-        lu_eliminate_row(z, t, i, pivot, old, factor);
+        lu_eliminate_row(z, t, i, pivot, old, &d, r);
         if (t + 1 == PANEL) {
-            lane_store_rows(s->w + k, s->at[k + row], z);
+            panel_store_row(s, k, k + row, z);
             continue;
         }
         UNROLLED(int j = 0; j < PANEL; j++) y[j] = z[j];
@@ -58,71 +54,149 @@ SHARED void KERNEL(lu_panel)(panel_stack *s, intptr_t k) {
         if (k + t < s->n) pivot = lu_step(s, k, t, &pivot);
 }
 
-/* --- the columns beside it --- */
+/* --- the columns beside it, and right-hand sides matrix by matrix --- */
 
-/* Rows k .. k+PANEL-1 of U, and the rows below, of the matrix in a lane: `wide` vectors of columns from j on; of the
- * first vector only the columns that are `mine`. */
-INLINE void lu_product(const panel_stack *s, intptr_t lane, intptr_t k, intptr_t j, const int wide, mask mine) {
-    vec u[PANEL][PANEL_WIDE];
-    UNROLLED(int i = 0; i < PANEL; i++) {
-        T *const x = s->w + s->at[k + i][lane];
-        UNROLLED(int v = 0; v < wide; v++) u[i][v] = lane_load(x + j + v * LANES);
-        UNROLLED(int t = 0; t < i; t++) {
-            const vec l = lane_set(x[k + t]);
-            UNROLLED(int v = 0; v < wide; v++) u[i][v] = lane_fnma(l, u[t][v], u[i][v]);
-        }
-        UNROLLED(int v = 0; v < wide; v++)
-            lane_store(x + j + v * LANES, PANEL_APART || v ? u[i][v] : lane_select(mine, u[i][v], lane_load(x + j)));
-    }
-    ROLLED(intptr_t i = k + PANEL; i < s->n; i++) {
-        T *const x = s->w + s->at[i][lane];
-        vec y[PANEL_WIDE];
-        UNROLLED(int v = 0; v < wide; v++) y[v] = lane_load(x + j + v * LANES);
-        UNROLLED(int t = 0; t < PANEL; t++) {
-            const vec l = lane_set(x[k + t]);
-            UNROLLED(int v = 0; v < wide; v++) y[v] = lane_fnma(l, u[t][v], y[v]);
-        }
-        UNROLLED(int v = 0; v < wide; v++)
-            lane_store(x + j + v * LANES, PANEL_APART || v ? y[v] : lane_select(mine, y[v], lane_load(x + j)));
+/* Rows of the matrix in a lane: row i begins at w + at[i * step]. */
+typedef struct lu_rows {
+    T *w;
+    const int32_t *at;
+    intptr_t step;
+} lu_rows;
+INLINE T *lu_row(lu_rows x, intptr_t i) { return x.w + x.at[i * x.step]; }
+
+/* y, vectors of a row, less the number at l times those of which u has the factors. */
+INLINE void lu_less_row(vec *y, const T *l, vec u[PANEL_WIDE][PARTS], const int wide) {
+    UNROLLED(int part = 0; part < PARTS; part++) {
+        const vec factor = lane_set(l[part]);
+        UNROLLED(int v = 0; v < wide; v++) y[v] = lane_fnma(factor, u[v][part], y[v]);
     }
 }
 
-/* All columns after the panel that begins at column k. */
-SHARED void KERNEL(lu_update)(const panel_stack *s, intptr_t lane, intptr_t k) {
-    const intptr_t first = k + PANEL;
-    intptr_t j = first < s->n ? first / LANES * LANES : s->n;
+/* What steps k .. k+steps-1 of the factors in the rows of `from` do to `wide` vectors of rows `to`, from element j on,
+ * of the first vector only to the elements that are `mine`: those of L to the rows below; or upwards, from the last
+ * step on, those of U, in whose rows d and r are the pivots of this lane, to the rows above. */
+INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows to, intptr_t k, const int steps, intptr_t j,
+                       const int wide, mask mine, const bool upwards, const divisor *d, const num *r) {
+    vec u[PANEL][PANEL_WIDE][PARTS], y[PANEL_WIDE];
+    UNROLLED(int e = 0; e < steps; e++) {
+        const int i = upwards ? steps - 1 - e : e;
+        const T *const l = lu_row(from, k + i) + PARTS * k;
+        T *const x = lu_row(to, k + i) + j;
+        UNROLLED(int v = 0; v < wide; v++) y[v] = lane_load(x + v * LANES);
+        UNROLLED(int f = 0; f < e; f++) lu_less_row(y, l + PARTS * (upwards ? steps - 1 - f : f), u[f], wide);
+        UNROLLED(int v = 0; v < wide; v++) {
+            if (upwards) y[v] = row_quotient(y[v], &d[i], r[i]);
+            row_factors(u[e][v], y[v]);
+            lane_store(x + v * LANES, PANEL_APART || v ? y[v] : lane_select(mine, y[v], lane_load(x)));
+        }
+    }
+    const intptr_t last = upwards ? k : s->n;
+    ROLLED(intptr_t i = upwards ? 0 : k + steps; i < last; i++) {
+        const T *const l = lu_row(from, i) + PARTS * k;
+        T *const x = lu_row(to, i) + j;
+        UNROLLED(int v = 0; v < wide; v++) y[v] = lane_load(x + v * LANES);
+        UNROLLED(int f = 0; f < steps; f++) lu_less_row(y, l + PARTS * (upwards ? steps - 1 - f : f), u[f], wide);
+        UNROLLED(int v = 0; v < wide; v++)
+            lane_store(x + v * LANES, PANEL_APART || v ? y[v] : lane_select(mine, y[v], lane_load(x)));
+    }
+}
+
+/* The same to elements first .. last-1. */
+INLINE void lu_products(const panel_stack *s, lu_rows from, lu_rows to, intptr_t k, const int steps, intptr_t first,
+                        intptr_t last, const bool upwards, const divisor *d, const num *r) {
+    intptr_t j = first < last ? first / LANES * LANES : last;
     mask mine = lane_mask(~(uint32_t)0 << (first - j));
-    while (j < s->n) {
-        const intptr_t vectors = least((s->n - j + LANES - 1) / LANES, PANEL_WIDE);
+    while (j < last) {
+        const intptr_t vectors = least((last - j + LANES - 1) / LANES, PANEL_WIDE);
         if (vectors == 1)
-            lu_product(s, lane, k, j, 1, mine);
-        else if (vectors == 2)
-            lu_product(s, lane, k, j, 2, mine);
+            lu_product(s, from, to, k, steps, j, 1, mine, upwards, d, r);
+        else if (vectors == 2 && PANEL_WIDE > 2)
+            lu_product(s, from, to, k, steps, j, 2, mine, upwards, d, r);
         else if (vectors == 3 && PANEL_WIDE > 3)
-            lu_product(s, lane, k, j, 3, mine);
+            lu_product(s, from, to, k, steps, j, 3, mine, upwards, d, r);
         else
-            lu_product(s, lane, k, j, PANEL_WIDE, mine);
+            lu_product(s, from, to, k, steps, j, PANEL_WIDE, mine, upwards, d, r);
         mine = lane_mask(~(uint32_t)0);
         j += vectors * LANES;
     }
 }
 
-/* --- right-hand sides: PANEL columns of all matrices at a time, in the lanes --- */
+INLINE lu_rows lu_rows_of(const panel_stack *s, intptr_t lane) { return (lu_rows){s->w, &s->at[0][lane], LANES}; }
+
+/* All columns after the panel that begins at column k. */
+SHARED void KERNEL(lu_update)(const panel_stack *s, intptr_t lane, intptr_t k) {
+    const lu_rows a = lu_rows_of(s, lane);
+    lu_products(s, a, a, k, PANEL, PARTS * (k + PANEL), PARTS * s->n, false, NULL, NULL);
+}
+
+/* Rows of so many elements, right-hand sides of the matrix in a lane, become solutions. */
+SHARED void KERNEL(lu_substitute_rows)(const panel_stack *s, intptr_t lane, lu_rows x, intptr_t width) {
+    const lu_rows a = lu_rows_of(s, lane);
+    const intptr_t whole = s->n / PANEL * PANEL;
+    divisor d[PANEL];
+    num r[PANEL];
+    for (intptr_t k = 0; k < whole; k += PANEL) lu_products(s, a, x, k, PANEL, 0, width, false, NULL, NULL);
+    for (intptr_t k = whole; k < s->n; k++) lu_products(s, a, x, k, 1, 0, width, false, NULL, NULL);
+    for (intptr_t k = s->n; k > 0;) {
+        const int steps = k > whole ? 1 : PANEL;
+        k -= steps;
+        UNROLLED(int t = 0; t < PANEL; t++) {
+            if (t >= steps) break;
+            d[t] = divisor_of(num_spread((const T *)&s->d[k + t].p + lane));
+            r[t] = num_reciprocal(&d[t]);
+        }
+        if (steps == PANEL)
+            lu_products(s, a, x, k, PANEL, 0, width, true, d, r);
+        else
+            lu_products(s, a, x, k, 1, 0, width, true, d, r);
+    }
+}
+
+/* Right-hand sides of matrix q, in this lane, some columns at a time; those of the identity if b is NULL. */
+INLINE void lu_solve_rows(const smm_operand *b, const smm_operand *to, panel_stack *s, intptr_t q, intptr_t lane,
+                          intptr_t sides) {
+    const intptr_t n = s->n, width = least(sides, SMM_MOST_ORDER), pitch = panel_odd_pitch(width);
+    const strides c = strides_of(to), from = b ? strides_of(b) : (strides){0, 0, 0};
+    const bool failed = ((const T *)&s->info)[lane] != 0;
+    T *const x = s->w + LANES * s->size;
+    int32_t at[SMM_MOST_ORDER];
+    for (intptr_t i = 0; i < n; i++) at[i] = (int32_t)(i * pitch);
+    for (intptr_t j = 0; j < sides; j += width) {
+        const intptr_t cols = least(width, sides - j);
+        for (intptr_t i = 0; i < n; i++) {
+            const intptr_t row = (s->at[i][lane] - lane * s->size) / s->pitch;
+            if (b) {
+                gather_row(x + at[i], (const T *)b->data + q * from.batch + row * from.row + j * from.col, from.col,
+                           cols);
+                continue;
+            }
+            memset(x + at[i], 0, (size_t)(PARTS * cols) * sizeof(T));
+            if (row >= j && row < j + cols) x[at[i] + PARTS * (row - j)] = 1;
+        }
+        KERNEL(lu_substitute_rows)(s, lane, (lu_rows){x, at, 1}, PARTS * cols);
+        for (intptr_t i = 0; i < n; i++) {
+            for (intptr_t e = 0; e < PARTS * cols && failed; e++) x[at[i] + e] = (T)NAN;
+            scatter_row((T *)to->data + q * c.batch + i * c.row + j * c.col, c.col, x + at[i], cols);
+        }
+    }
+}
+
+/* --- up to PANEL right-hand sides of all matrices, in the lanes --- */
 
 /* y, row i of some columns, less the products of row i of L or U in columns k .. k+count-1 with rows of x: from the
  * first on, or from the last on. */
-INLINE void lu_less(const panel_stack *s, intptr_t i, intptr_t k, const intptr_t count, vec *x, const int cols,
+INLINE void lu_less(const panel_stack *s, intptr_t i, intptr_t k, const intptr_t count, num *x, const int cols,
                     const bool upwards) {
-    vec l[PANEL];
-    lane_load_rows(l, s->w + k, s->at[i]);
+    num l[PANEL];
+    panel_load_row(l, s, k, i);
     for (intptr_t e = 0; e < count; e++) {
         const intptr_t t = upwards ? count - 1 - e : e;
-        UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = lane_fnma(l[t], x[(k + t) * cols + j], x[i * cols + j]);
+        UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = num_fnma(l[t], x[(k + t) * cols + j], x[i * cols + j]);
     }
 }
 
 /* x = the solution of L U x = x. */
-INLINE void lu_substitute_panels(const panel_stack *s, vec *x, const int cols) {
+INLINE void lu_substitute_panels(const panel_stack *s, num *x, const int cols) {
     const intptr_t n = s->n, tail = (n - 1) / PANEL * PANEL; /* where the last panel begins */
     for (intptr_t k = 0; k < n; k += PANEL) {
         for (intptr_t i = k + 1; i < least(k + PANEL, n); i++) lu_less(s, i, k, i - k, x, cols, false);
@@ -131,34 +205,31 @@ INLINE void lu_substitute_panels(const panel_stack *s, vec *x, const int cols) {
     for (intptr_t k = tail; k >= 0; k -= PANEL) {
         const intptr_t end = least(k + PANEL, n);
         for (intptr_t i = end - 1; i >= k; i--) {
-            vec u[PANEL];
-            lane_load_rows(u, s->w + k, s->at[i]);
+            num u[PANEL];
+            panel_load_row(u, s, k, i);
             for (intptr_t t = end - 1; t > i; t--)
                 UNROLLED(int j = 0; j < cols; j++)
-                    x[i * cols + j] = lane_fnma(u[t - k], x[t * cols + j], x[i * cols + j]);
-            UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = lu_quotient(x[i * cols + j], u[i - k], s->r[i]);
+                    x[i * cols + j] = num_fnma(u[t - k], x[t * cols + j], x[i * cols + j]);
+            UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = num_quotient(x[i * cols + j], &s->d[i], s->r[i]);
         }
         for (intptr_t i = 0; i < k && end - k == PANEL; i++) lu_less(s, i, k, PANEL, x, cols, true);
         for (intptr_t i = 0; i < k && end - k < PANEL; i++) lu_less(s, i, k, end - k, x, cols, true);
     }
 }
 
-/* Columns j .. j+width-1 of X from those of B, for matrices q .. q+count-1. */
-SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr_t q, intptr_t count, intptr_t j,
-                                    intptr_t width) {
+/* X from B, for matrices q .. q+count-1. */
+SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr_t q, intptr_t count, intptr_t width) {
     const intptr_t n = s->n;
     const strides b = strides_of(&call->solve.b);
-    const smm_operand c = lu_columns(call->solve.x, j);
-    vec *const x = s->b;
+    num *const x = s->b;
     for (intptr_t l = 0; l < count; l++) {
-        const T *const from = (const T *)call->solve.b.data + (q + l) * b.batch + j * b.col;
-        T *const to = s->w + l * s->size + n;
-        for (intptr_t i = 0; i < n; i++)
-            for (intptr_t e = 0; e < width; e++) to[i * s->pitch + e] = from[i * b.row + e * b.col];
+        const T *const from = (const T *)call->solve.b.data + (q + l) * b.batch;
+        T *const to = s->w + l * s->size + PARTS * n;
+        for (intptr_t i = 0; i < n; i++) gather_row(to + i * s->pitch, from + i * b.row, b.col, width);
     }
     for (intptr_t i = 0; i < n; i++) {
-        vec y[PANEL];
-        lane_load_rows(y, s->w + n, s->at[i]);
+        num y[PANEL];
+        panel_load_row(y, s, n, i);
         for (intptr_t e = 0; e < width; e++) x[i * width + e] = y[e];
     }
     switch (width) {
@@ -167,8 +238,8 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr
     case 3: lu_substitute_panels(s, x, 3); break;
     default: lu_substitute_panels(s, x, PANEL);
     }
-    lanes_store(&c, q, x, n, width, count);
-    lanes_fill_nan(&c, q, s->info, n, width, count);
+    KERNEL(numbers_store)(&call->solve.x, q, x, n, width, count);
+    KERNEL(numbers_fill_nan)(&call->solve.x, q, s->info, n, width, count);
 }
 
 /* --- results --- */
@@ -176,61 +247,53 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr
 /* L and U and the pivots; the last vector of a row may overlap the one before. */
 INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, intptr_t lane) {
     const strides c = strides_of(&call->lu.lu);
-    const intptr_t n = s->n, end = (intptr_t)((const T *)&s->info)[lane];
-    const bool whole = c.col == 1 && n >= LANES && !end;
+    const intptr_t n = s->n, width = PARTS * n, end = (intptr_t)((const T *)&s->info)[lane];
+    const bool whole = c.col == PARTS && width >= LANES && !end;
     T *to = (T *)call->lu.lu.data + q * c.batch;
     for (intptr_t i = 0; i < n; i++, to += c.row) {
         const T *const x = s->w + s->at[i][lane];
-        for (intptr_t j = 0; j < n && whole; j += LANES) {
-            const intptr_t from = least(j, n - LANES);
+        for (intptr_t j = 0; j < width && whole; j += LANES) {
+            const intptr_t from = least(j, width - LANES);
             lane_store(to + from, lane_load(x + from));
         }
-        for (intptr_t j = 0; j < n && !whole; j++) to[j * c.col] = end ? (T)NAN : x[j];
+        for (intptr_t j = 0; j < n && !whole; j++)
+            UNROLLED(int part = 0; part < PARTS; part++) to[j * c.col + part] = end ? (T)NAN : x[PARTS * j + part];
     }
     for (intptr_t k = 0; k < n && call->lu.pivots.data; k++)
         *(int32_t *)((char *)call->lu.pivots.data + q * call->lu.pivots.batch + k * call->lu.pivots.row) =
             end && k + 1 >= end ? (int32_t)k : s->swap[k][lane];
 }
 
-/* det A from the diagonal of U. */
-INLINE void lu_det(const smm_call *call, intptr_t q, const panel_stack *s, intptr_t lane) {
-    T u[SMM_MOST_ORDER], p = 1;
-    bool safe = true, odd = false;
-    for (intptr_t k = 0; k < s->n; k++) {
-        u[k] = s->w[s->at[k][lane] + k];
-        p *= u[k];
-        const T size = p < 0 ? -p : p;
-        safe &= size >= least_normal() && size < (T)INFINITY;
-        odd ^= s->swap[k][lane] != k;
-    }
-    KERNEL(det_put)(call, q, odd ? -p : p, safe, odd, u, 1, s->n);
-}
-
-/* LU, SOLVE, DET or SLOGDET. */
+/* LU, SOLVE, DET or SLOGDET, and INV of complex matrices. */
 static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    const intptr_t n = call->n, sides = call->op == SMM_OP_SOLVE ? call->k : 0;
-    enum { ROWS = LANES * (SMM_MOST_ORDER * (SMM_MOST_ORDER + PANEL_UNIT) + PANEL_UNIT) * sizeof(T) };
+    enum { ROWS = (LANES + 1) * (SMM_MOST_ORDER * (PANEL_MOST + PANEL_WIDTH) + PANEL_UNIT) * sizeof(T) };
     _Static_assert(sizeof(panel_stack) + (size_t)ROWS <= SMM_KERNEL_WORKSPACE, "workspace of lu_panels");
+    const bool inverts = call->op == SMM_OP_INV;
+    const intptr_t n = call->n, sides = inverts ? n : call->op == SMM_OP_SOLVE ? call->k : 0;
+    const bool few = sides <= PANEL && !inverts;
     panel_stack *const s = smm_kernel_workspace();
-    panel_stack_in(s, (T *)(s + 1), n, n + least(PANEL, sides));
+    panel_stack_in(s, (T *)(s + 1), n, panel_odd_pitch(n + (few ? sides : 0)));
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const T *const next = ahead_of(&call->a, q, LANES * n * n);
+        const T *const next = ahead_of(&call->a, q, LANES * PARTS * n * n);
         panel_load(s, &call->a, q, count);
         for (intptr_t k = 0; k < n; k += PANEL) {
             KERNEL(lu_panel)(s, k);
             for (intptr_t l = 0; l < count; l++) {
-                if (cold) prefetch(next + (l * n + k) * n, PANEL * n);
+                if (cold) prefetch(next + PARTS * (l * n + k) * n, PARTS * PANEL * n);
                 KERNEL(lu_update)(s, l, k);
             }
         }
         lanes_store_int(smm_info(call), q, s->info, count);
-        for (intptr_t j = 0; j < sides; j += PANEL)
-            KERNEL(lu_solve_panels)(call, s, q, count, j, least(PANEL, sides - j));
-        for (intptr_t l = 0; l < count && call->op != SMM_OP_SOLVE; l++)
-            if (call->op == SMM_OP_LU)
-                lu_store(call, q + l, s, l);
-            else
-                lu_det(call, q + l, s, l);
+        if (sides && few) KERNEL(lu_solve_panels)(call, s, q, count, sides);
+        for (intptr_t l = 0; l < count && !few; l++)
+            lu_solve_rows(inverts ? NULL : &call->solve.b, inverts ? &call->inv.inverse : &call->solve.x, s, q + l, l,
+                          sides);
+        for (intptr_t l = 0; l < count && call->op == SMM_OP_LU; l++) lu_store(call, q + l, s, l);
+        if (call->op == SMM_OP_DET || call->op == SMM_OP_SLOGDET) {
+            num u[SMM_MOST_ORDER];
+            for (intptr_t k = 0; k < n; k++) u[k] = s->d[k].p;
+            lu_determinants(call, q, count, u, 1, n, s->odd, s->singular);
+        }
     }
 }
