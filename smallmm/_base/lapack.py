@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import plain
 from .fallbacks import backward_error, expm, lapack, ldl_solve, lu_rcond, lu_solve, nan_like, refined
 from .shapes import (
     MOST_ORDER,
@@ -170,9 +171,12 @@ def _triangular(lower: bool, unit: bool) -> Callable[..., Any]:
 
 def _qr(mode: str) -> Callable[..., Any]:
     def qr(a: np.ndarray) -> Any:
-        from scipy.linalg import qr
-
-        result = qr(a, mode=mode, check_finite=False)
+        try:
+            from scipy.linalg import qr
+        except ImportError:
+            result = plain.qr(a, mode)
+        else:
+            result = qr(a, mode=mode, check_finite=False)
         return result if mode in ("full", "economic") else result[0]
 
     return qr

@@ -111,7 +111,7 @@ def solve(
         An argument is of extended precision or not numeric; arrays belong to different libraries or
         devices.
     ImportError
-        n is above 128 and SciPy is not installed.
+        n is above 128, `assume_a` is "sym" or "her" and SciPy is not installed.
     NotImplementedError
         n is above 128, of assume_a="sym" and "her" above 32, and the arrays are Numba's or smallmm's own on a
         GPU. Those of other libraries go to the library's linear algebra.

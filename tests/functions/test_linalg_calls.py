@@ -1042,16 +1042,16 @@ class TestBeyondOurOrder:
             import sys
             sys.modules["scipy"] = sys.modules["scipy.linalg"] = None
             import numpy as np, smallmm
-            print(smallmm.det(np.eye(130)), smallmm.solve(np.eye(3), np.ones(3)).sum())
+            print(smallmm.det(np.eye(130)), smallmm.solve(np.eye(130) * 2, np.ones(130)).sum())
             try:
-                smallmm.solve(np.eye(130), np.ones(130))
+                smallmm.lstsq(np.eye(130), np.ones(130))
             except ImportError as error:
                 print(error)
         """
         numbers, message = run_python(code).stdout.splitlines()
-        assert numbers == "1.0 3.0"
+        assert numbers == "1.0 65.0"
         assert message == (
-            "solve: matrices of shape (130, 130) are beyond smallmm's kernels, which go to order 128, and "
+            "lstsq: matrices of shape (130, 130) are beyond smallmm's kernels, which go to order 128, and "
             "SciPy, which would take them, is not installed: pip install 'smallmm[large]'"
         )
 
