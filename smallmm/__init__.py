@@ -51,7 +51,16 @@ from ._functions.least_squares import (
     qr,
 )
 from ._functions.linsolve import LinsolveExpertResult, LinsolveExResult, linsolve, linsolve_ex
-from ._functions.lu import LUExResult, LUResult, lu_factor, lu_factor_ex, lu_solve
+from ._functions.lu import (
+    LUExResult,
+    LUFactorsResult,
+    LUResult,
+    PermutedLUResult,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+)
 from ._functions.matrix_functions import (
     MatrixFunctionExResult,
     expm,
@@ -153,6 +162,7 @@ _LATER = {
     "_recurrences.kalman": ("KalmanStepResult", "kalman_step"),
     "_recurrences.linear": ("cumulative_matmul", "linear_recurrence"),
     "_recurrences.ode": ("rk4",),
+    "_schur.schur": ("SchurExResult", "SchurResult", "schur", "schur_ex"),
     "_statistics.moments": ("corr", "cov"),
     "_statistics.regression": ("RidgeResult", "ridge"),
     "_statistics.whitener": ("Whitener",),
@@ -188,6 +198,7 @@ __all__ = [
     "LDLExResult",
     "LDLResult",
     "LUExResult",
+    "LUFactorsResult",
     "LUResult",
     "LinAlgError",
     "LinsolveExResult",
@@ -200,6 +211,7 @@ __all__ = [
     "PatchExplanation",
     "PatchReport",
     "PatchedLoop",
+    "PermutedLUResult",
     "PolarResult",
     "QRRawResult",
     "QRResult",
@@ -211,6 +223,8 @@ __all__ = [
     "SVDvalsExResult",
     "ScanExResult",
     "ScanResult",
+    "SchurExResult",
+    "SchurResult",
     "SlogdetResult",
     "SolveExResult",
     "TuneResult",
@@ -269,6 +283,7 @@ __all__ = [
     "logm_ex",
     "lstsq",
     "lstsq_ex",
+    "lu",
     "lu_factor",
     "lu_factor_ex",
     "lu_rcond",
@@ -302,6 +317,8 @@ __all__ = [
     "rts_smoother",
     "scan",
     "scan_ex",
+    "schur",
+    "schur_ex",
     "set_num_threads",
     "show_config",
     "sliding",

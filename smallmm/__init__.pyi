@@ -68,6 +68,7 @@ __all__ = [
     "LDLExResult",
     "LDLResult",
     "LUExResult",
+    "LUFactorsResult",
     "LUResult",
     "LinAlgError",
     "LinsolveExResult",
@@ -80,6 +81,7 @@ __all__ = [
     "PatchExplanation",
     "PatchReport",
     "PatchedLoop",
+    "PermutedLUResult",
     "PolarResult",
     "QRRawResult",
     "QRResult",
@@ -91,6 +93,8 @@ __all__ = [
     "SVDvalsExResult",
     "ScanExResult",
     "ScanResult",
+    "SchurExResult",
+    "SchurResult",
     "SlogdetResult",
     "SolveExResult",
     "TuneResult",
@@ -149,6 +153,7 @@ __all__ = [
     "logm_ex",
     "lstsq",
     "lstsq_ex",
+    "lu",
     "lu_factor",
     "lu_factor_ex",
     "lu_rcond",
@@ -182,6 +187,8 @@ __all__ = [
     "rts_smoother",
     "scan",
     "scan_ex",
+    "schur",
+    "schur_ex",
     "set_num_threads",
     "show_config",
     "sliding",
@@ -310,6 +317,11 @@ class LUExResult(NamedTuple, Generic[_Result]):
     pivots: _Result
     info: _Result
 
+class LUFactorsResult(NamedTuple, Generic[_Result]):
+    P: _Result
+    L: _Result
+    U: _Result
+
 class LUResult(NamedTuple, Generic[_Result]):
     LU: _Result
     pivots: _Result
@@ -351,6 +363,10 @@ class LstsqResult(NamedTuple, Generic[_Result]):
 class MatrixFunctionExResult(NamedTuple, Generic[_Result]):
     x: _Result
     info: _Result
+
+class PermutedLUResult(NamedTuple, Generic[_Result]):
+    PL: _Result
+    U: _Result
 
 class PolarResult(NamedTuple, Generic[_Result]):
     u: _Result
@@ -401,6 +417,15 @@ class ScanExResult(NamedTuple, Generic[_Result]):
 class ScanResult(NamedTuple, Generic[_Result]):
     carry: _Result
     ys: _Result
+
+class SchurExResult(NamedTuple, Generic[_Result]):
+    T: _Result
+    Z: _Result
+    info: _Result
+
+class SchurResult(NamedTuple, Generic[_Result]):
+    T: _Result
+    Z: _Result
 
 class SlogdetResult(NamedTuple, Generic[_Result]):
     sign: _Result
@@ -2134,10 +2159,6 @@ def logm(
 ) -> _Array: ...
 @overload
 def logm(
-    A: Group, *, assume_a: Assumption = "gen", lower: bool = True, out: Group | None = None
-) -> Group: ...
-@overload
-def logm(
     A: ArrayLike, *, assume_a: Assumption = "gen", lower: bool = True, out: ndarray | None = None
 ) -> ndarray: ...
 @overload
@@ -2158,15 +2179,6 @@ def logm_ex(
     check_errors: bool = False,
     out: tuple[_Array | None, _Array | None] | None = None,
 ) -> MatrixFunctionExResult[_Array]: ...
-@overload
-def logm_ex(
-    A: Group,
-    *,
-    assume_a: Assumption = "gen",
-    lower: bool = True,
-    check_errors: bool = False,
-    out: tuple[Any, Any] | None = None,
-) -> MatrixFunctionExResult[Any]: ...
 @overload
 def logm_ex(
     A: ArrayLike,
@@ -2392,6 +2404,76 @@ def lstsq_ex(
     check_errors: bool = False,
     out: tuple[ndarray | None, ndarray | None, ndarray | None, ndarray | None] | None = None,
 ) -> LstsqExResult[ndarray]: ...
+@overload
+def lu(
+    a: _OnHost,
+    permute_l: Literal[True],
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    p_indices: bool = False,
+    *,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
+) -> PermutedLUResult[ndarray]: ...
+@overload
+def lu(
+    a: _Array,
+    permute_l: Literal[True],
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    p_indices: bool = False,
+    *,
+    out: tuple[_Array | None, _Array | None] | None = None,
+) -> PermutedLUResult[_Array]: ...
+@overload
+def lu(
+    a: ArrayLike,
+    permute_l: Literal[True],
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    p_indices: bool = False,
+    *,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
+) -> PermutedLUResult[ndarray]: ...
+@overload
+def lu(
+    a: _OnHost,
+    permute_l: Literal[False] = False,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    p_indices: bool = False,
+    *,
+    out: tuple[ndarray | None, ndarray | None, ndarray | None] | None = None,
+) -> LUFactorsResult[ndarray]: ...
+@overload
+def lu(
+    a: _Array,
+    permute_l: Literal[False] = False,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    p_indices: bool = False,
+    *,
+    out: tuple[_Array | None, _Array | None, _Array | None] | None = None,
+) -> LUFactorsResult[_Array]: ...
+@overload
+def lu(
+    a: Group,
+    permute_l: Literal[False] = False,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    p_indices: bool = False,
+    *,
+    out: tuple[Group | None, Group | None, Group | None] | None = None,
+) -> LUFactorsResult[Group]: ...
+@overload
+def lu(
+    a: ArrayLike,
+    permute_l: Literal[False] = False,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    p_indices: bool = False,
+    *,
+    out: tuple[ndarray | None, ndarray | None, ndarray | None] | None = None,
+) -> LUFactorsResult[ndarray]: ...
 @overload
 def lu_factor(
     a: _OnHost,
@@ -2936,10 +3018,6 @@ def powm(
 ) -> _Array: ...
 @overload
 def powm(
-    a: Group, p: float, *, assume_a: Assumption = "gen", lower: bool = True, out: Group | None = None
-) -> Group: ...
-@overload
-def powm(
     a: ArrayLike, p: float, *, assume_a: Assumption = "gen", lower: bool = True, out: ndarray | None = None
 ) -> ndarray: ...
 @overload
@@ -2962,16 +3040,6 @@ def powm_ex(
     check_errors: bool = False,
     out: tuple[_Array | None, _Array | None] | None = None,
 ) -> MatrixFunctionExResult[_Array]: ...
-@overload
-def powm_ex(
-    a: Group,
-    p: float,
-    *,
-    assume_a: Assumption = "gen",
-    lower: bool = True,
-    check_errors: bool = False,
-    out: tuple[Any, Any] | None = None,
-) -> MatrixFunctionExResult[Any]: ...
 @overload
 def powm_ex(
     a: ArrayLike,
@@ -3246,6 +3314,82 @@ class _ridge(Chosen):
 
 ridge: _ridge
 
+@overload
+def schur(
+    a: _OnHost,
+    output: Literal["real", "complex"] = "real",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
+) -> SchurResult[ndarray]: ...
+@overload
+def schur(
+    a: _Array,
+    output: Literal["real", "complex"] = "real",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    out: tuple[_Array | None, _Array | None] | None = None,
+) -> SchurResult[_Array]: ...
+@overload
+def schur(
+    a: Group,
+    output: Literal["real", "complex"] = "real",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    out: tuple[Group | None, Group | None] | None = None,
+) -> SchurResult[Group]: ...
+@overload
+def schur(
+    a: ArrayLike,
+    output: Literal["real", "complex"] = "real",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    out: tuple[ndarray | None, ndarray | None] | None = None,
+) -> SchurResult[ndarray]: ...
+@overload
+def schur_ex(
+    a: _OnHost,
+    output: Literal["real", "complex"] = "real",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    check_errors: bool = False,
+    out: tuple[ndarray | None, ndarray | None, ndarray | None] | None = None,
+) -> SchurExResult[ndarray]: ...
+@overload
+def schur_ex(
+    a: _Array,
+    output: Literal["real", "complex"] = "real",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    check_errors: bool = False,
+    out: tuple[_Array | None, _Array | None, _Array | None] | None = None,
+) -> SchurExResult[_Array]: ...
+@overload
+def schur_ex(
+    a: Group,
+    output: Literal["real", "complex"] = "real",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    check_errors: bool = False,
+    out: tuple[Any, Any, Any] | None = None,
+) -> SchurExResult[Any]: ...
+@overload
+def schur_ex(
+    a: ArrayLike,
+    output: Literal["real", "complex"] = "real",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    check_errors: bool = False,
+    out: tuple[ndarray | None, ndarray | None, ndarray | None] | None = None,
+) -> SchurExResult[ndarray]: ...
 @overload
 def sliding(x: _OnHost, window: int, *, axis: int = -2, step: int = 1) -> ndarray: ...
 @overload
@@ -3865,10 +4009,6 @@ def sqrtm(
 ) -> _Array: ...
 @overload
 def sqrtm(
-    A: Group, *, assume_a: Assumption = "gen", lower: bool = True, out: Group | None = None
-) -> Group: ...
-@overload
-def sqrtm(
     A: ArrayLike, *, assume_a: Assumption = "gen", lower: bool = True, out: ndarray | None = None
 ) -> ndarray: ...
 @overload
@@ -3889,15 +4029,6 @@ def sqrtm_ex(
     check_errors: bool = False,
     out: tuple[_Array | None, _Array | None] | None = None,
 ) -> MatrixFunctionExResult[_Array]: ...
-@overload
-def sqrtm_ex(
-    A: Group,
-    *,
-    assume_a: Assumption = "gen",
-    lower: bool = True,
-    check_errors: bool = False,
-    out: tuple[Any, Any] | None = None,
-) -> MatrixFunctionExResult[Any]: ...
 @overload
 def sqrtm_ex(
     A: ArrayLike,

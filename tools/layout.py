@@ -16,8 +16,8 @@ PACKAGE = ROOT / "smallmm"
 ORDER = (
     *("_base", "_libraries", "_gpu", "cuda", "_calls"),
     "_functions.products",  # of which all sums are made
-    *("numa", "_programs", "_patching", "_functions", "_statistics", "_recurrences", "_derivatives"),
-    "_offload",
+    *("numa", "_programs", "_patching", "_functions", "_schur", "_statistics", "_recurrences"),
+    *("_derivatives", "_offload"),
     *("_tools.timing", "demo", "_tools", "testing", "__main__"),
 )
 

@@ -66,6 +66,7 @@ BY_OPTION: dict[str, list[tuple[str, Any, str]]] = {
         ("return_rcond", True, "LinsolveExpertResult"),
     ],
     "lstsq_ex": [("precision", "mixed", "LstsqMixedExResult")],
+    "lu": [("permute_l", True, "PermutedLUResult")],
     "pinv": [("return_rank", True, "(array, array)")],
     "qr": [("mode", "r", "array"), ("mode", "raw", "QRRawResult")],
     "ridge": [("intercept", True, "RidgeResult")],

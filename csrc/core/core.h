@@ -152,8 +152,8 @@ typedef struct smm_cancel_token {
 bool smm_should_continue(smm_cancel_token *x);
 void smm_stop(smm_cancel_token *x, smm_status why);
 
-/* run.c: smm_run, of SOLVE, INV, DET, SLOGDET, EIGH, EIGVALSH, EIG, EIGVALS, SVD, SVD_FULL or SVDVALS of
- * float32 or float64 or complex numbers of these. *not_finite becomes true if for some matrix the first row of the
+/* run.c: smm_run, of SOLVE, INV, DET, SLOGDET, EIGH, EIGVALSH, EIG, EIGVALS, SCHUR, SVD, SVD_FULL or SVDVALS
+ * of float32 or float64 or complex numbers of these. *not_finite becomes true if for some matrix the first row of the
  * output of real numbers, or of the first output where there is none, has an element that is Inf or NaN. A NaN in A
  * that is read reaches that row unless it gives info. */
 smm_status smm_run_and_tell(const smm_call *call, bool *not_finite);

@@ -76,6 +76,7 @@
 #endif
 
 #include "spectra/eig_lanes.h"
+#include "spectra/sqrtm_lanes.h"
 #include "expm/expm_lanes.h"
 #include "table.h"
 #endif

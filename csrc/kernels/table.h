@@ -248,6 +248,8 @@ ONE(ldl_solve_lanes, SMM_MEMORY);
 ONE(solve_sym_lanes, SMM_MEMORY);
 ONE(eig_lanes, SMM_MEMORY);
 ONE(eigvals_lanes, SMM_MEMORY);
+ONE(schur_lanes, SMM_MEMORY);
+ONE(sqrtm_lanes, SMM_MEMORY);
 ONE_WITH_WORKSPACE(tridiagonal_lanes);
 ONE_WITH_WORKSPACE(banded_lanes);
 ONE_WITH_WORKSPACE(banded_pos_lanes);
@@ -283,6 +285,8 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
               [SMM_OP_EIG] = LIST(eig_lanes_list),
               [SMM_OP_EIGVALS] = LIST(eigvals_lanes_list),
+              [SMM_OP_SCHUR] = LIST(schur_lanes_list),
+              [SMM_OP_SQRTM] = LIST(sqrtm_lanes_list),
               [SMM_OP_EXPM] = LIST(expm_lanes_list),
               [SMM_OP_SVD] = LIST(svd_list),
               [SMM_OP_SVD_FULL] = LIST(svd_list),

@@ -53,6 +53,8 @@ static const smm_gufunc gufuncs[] = {
     {"eigvalsh_upper", "the same of the upper triangle", .op = SMM_OP_EIGVALSH, .form = SMM_UPPER, .whole = true},
     {"eig", "eigenvalues, eigenvectors, info", .op = SMM_OP_EIG, .whole = true},
     {"eigvals", "eigenvalues, info", .op = SMM_OP_EIGVALS, .whole = true},
+    {"schur", "T, Z of A = Z T Z^H, info", .op = SMM_OP_SCHUR, .whole = true},
+    {"sqrtm", "X of X X = A, negative eigenvalues, info", .op = SMM_OP_SQRTM, .whole = true},
     {"expm", "e^A", .op = SMM_OP_EXPM},
     {"svd_tall", "U, s, V^T, info for m >= n", .op = SMM_OP_SVD, .k = 'n', .whole = true},
     {"svd_wide", "the same for m <= n", .op = SMM_OP_SVD, .k = 'm', .whole = true},

@@ -24,7 +24,9 @@ static void whole(const smm_call *call) {
     case SMM_OP_EIGH:
     case SMM_OP_EIGVALSH: smm_reference_eigh(call); break;
     case SMM_OP_EIG:
-    case SMM_OP_EIGVALS: smm_reference_eig(call); break;
+    case SMM_OP_EIGVALS:
+    case SMM_OP_SCHUR:
+    case SMM_OP_SQRTM: smm_reference_eig(call); break;
     case SMM_OP_EXPM: smm_reference_expm(call); break;
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:

@@ -13,7 +13,7 @@ void smm_reference_cholesky(const smm_call *call);   /* CHOLESKY, CHO_SOLVE, SOL
 void smm_reference_banded(const smm_call *call);     /* SOLVE_TRIDIAGONAL, SOLVE_BANDED, SOLVEH_BANDED */
 void smm_reference_qr(const smm_call *call);         /* QR, QR_R, QR_RAW, LSTSQ */
 void smm_reference_eigh(const smm_call *call);       /* EIGH, EIGVALSH */
-void smm_reference_eig(const smm_call *call);        /* EIG, EIGVALS */
+void smm_reference_eig(const smm_call *call);        /* EIG, EIGVALS, SCHUR, SQRTM */
 void smm_reference_expm(const smm_call *call);       /* EXPM */
 void smm_reference_svd(const smm_call *call);        /* SVD, SVD_FULL, SVDVALS */
 void smm_reference_ldl(const smm_call *call);        /* LDL, LDL_SOLVE, SOLVE_SYM */

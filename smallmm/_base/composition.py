@@ -57,8 +57,9 @@ _REALS = frozenset(x for x in _PLAIN if x.kind == "f")
 # result; it is info and a result, which is None where it is 0 everywhere
 NO_INFO, INFO_APART, INFO_AMONG = range(3)
 
-# The dtype of an output: that of the magnitudes of what is computed. A class: itself also after pickling
-REAL = np.floating
+# The dtype of an output: that of the magnitudes of what is computed, or of complex numbers of its precision.
+# Classes: themselves also after pickling
+REAL, COMPLEX = np.floating, np.complexfloating
 
 # Whether work on an array becomes part of a CUDA graph: `_libraries` enters what knows the libraries' streams
 CAPTURES: list[Callable[[Any], bool]] = []
@@ -210,7 +211,8 @@ class Composition:
         if own.kind == "c" and not self.takes_complex:
             raise TypeError(f"{self.op}: complex numbers are not taken")
         real = np.finfo(own).dtype if own.kind == "c" else own
-        outputs = (real if x is REAL else np.dtype(x or own) for x in self._dtypes)
+        numbers = {None: own, REAL: real, COMPLEX: np.result_type(arithmetic(real), np.complex64)}
+        outputs = (np.dtype(numbers.get(x, x)) for x in self._dtypes)
         return (*(arithmetic(own),) * self.nin, *outputs)
 
     def output_shapes(self, operands: dict[str, np.ndarray]) -> list[tuple[int, ...]]:

@@ -1,6 +1,7 @@
 """Matrices that no kernel takes, one by one through the LAPACK of SciPy or NumPy. Each function does for one
 matrix what the gufunc of its name does."""
 
+import warnings
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
@@ -252,6 +253,27 @@ def _eigvals(a: np.ndarray) -> Any:
     return nan_like(_as_complex(a[0])), 0
 
 
+def _schur(a: np.ndarray) -> Any:
+    if np.isfinite(a).all():  # LAPACK promises nothing of others
+        results = lapack("gees", a)(lambda *_: None, a)
+        t, z, info = results[0], results[-3], results[-1]
+        return (nan_like(t), nan_like(z), info) if info else (t, z, 0)
+    return nan_like(a), nan_like(a), 0
+
+
+def _sqrtm(a: np.ndarray) -> Any:
+    from scipy.linalg import sqrtm
+
+    if not np.isfinite(a).all():
+        return nan_like(_as_complex(a)), 0, 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of singular matrices
+        x = sqrtm(a)
+    whole = _as_complex(x)
+    negative = int(x.dtype.kind == "c" and a.dtype.kind != "c")  # at least
+    return (whole, negative, 0) if np.isfinite(x).all() else (nan_like(whole), negative, 1)
+
+
 def _svd(full_matrices: bool) -> Callable[..., Any]:
     def svd(a: np.ndarray) -> Any:
         m, n = a.shape
@@ -343,6 +365,8 @@ FALLBACKS = {
     "eigvalsh_upper": Fallback("syevd", lambda a: _eigvalsh(a.conj().T)),
     "eig": Fallback("geev", _eig),
     "eigvals": Fallback("geev", _eigvals),
+    "schur": Fallback("gees", _schur),
+    "sqrtm": Fallback("gees", _sqrtm),
     "expm": Fallback("gesv", expm),
     "svd_tall": Fallback("gesdd", _svd(full_matrices=False)),
     "svd_wide": Fallback("gesdd", _svd(full_matrices=False)),

@@ -31,7 +31,6 @@ _SYNONYMS = {
     "ldl": "ldl_factor",
     "logdet": "slogdet",
     "logpdf": "gaussian_logpdf",
-    "lu": "lu_factor",
     "matrix_exp": "expm",
     "matrix_log": "logm",
     "mm": "matmul",
@@ -52,7 +51,7 @@ _SYNONYMS = {
 }
 
 # Functions that only SciPy has: those that are asked for most
-_OF_SCIPY = ("block_diag", "cosm", "hessenberg", "null_space", "orth", "schur", "signm", "sinm")
+_OF_SCIPY = ("block_diag", "cosm", "hessenberg", "null_space", "orth", "signm", "sinm")
 
 
 def advice(name: str, public: Sequence[str]) -> str:

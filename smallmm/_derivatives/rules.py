@@ -22,7 +22,7 @@ from .._functions.banded import solve_banded
 from .._functions.cholesky import cho_solve
 from .._functions.least_squares import lstsq, qr
 from .._functions.lu import lu_solve
-from .._functions.matrix_functions import expm
+from .._functions.matrix_functions import expm, sqrtm_ex
 from .._functions.products import Precision, batched_matmul, matmul
 from .._functions.svd import svd_ex
 from .._functions.systems import det as _determinant
@@ -37,9 +37,12 @@ from .rules_of_spectra import (
     eigvalsh,
     half,
     hermitian,
+    logm,
+    of_matrix,
     orthogonalize,
     pinv,
     polar,
+    powm,
     scaled,
     svd,
     svdvals,
@@ -364,16 +367,6 @@ def _lstsq(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     return ta, tb
 
 
-def _expm(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    """The derivative of expm at A^H in the direction G is the block above the diagonal of expm([[A^H, G],
-    [0, A^H]]): R. Mathias, "A chain rule for matrix functions" (1996)."""
-    h = adjoint(xp, operands[0])
-    n = h.shape[-1]
-    above = xp.concat([h, grads[0]], axis=-1)
-    below = xp.concat([xp.zeros_like(h), h], axis=-1)
-    return (expm(xp.concat([above, below], axis=-2))[..., :n, n:],)
-
-
 RULES |= {
     "matmul": _matmul,
     "batched_matmul": _matmul,
@@ -445,5 +438,8 @@ RULES |= {
     "orthogonalize": orthogonalize,
     "polar_left": polar(False),
     "polar_right": polar(True),
-    "expm": _expm,
+    "expm": of_matrix(expm),
+    "sqrtm": of_matrix(lambda a: sqrtm_ex(a).x),
+    "logm_general": of_matrix(logm),
+    "powm_general": of_matrix(powm),
 }

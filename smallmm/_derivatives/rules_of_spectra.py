@@ -1,9 +1,11 @@
-"""The rules of eigenvalues, singular values and pseudoinverses, and products that all rules
-use."""
+"""The rules of eigenvalues, singular values, pseudoinverses and functions of matrices, and products that all
+rules use."""
 
+from collections.abc import Callable
 from typing import Any
 
 from .._base.composition import adjoint, conjugate, identity
+from .._base.later import later
 from .._base.shapes import is_complex
 from .._functions.products import matmul
 from .._functions.spectra import eig_ex, eigh_ex
@@ -170,3 +172,28 @@ def polar(right: bool) -> Rule:
         return (_of_nearest(xp, w, s, vh, of_u) + along,)
 
     return rule
+
+
+def of_matrix(function: Callable[..., Any]) -> Rule:
+    """The derivative of a function of matrices at A^T in the direction conj(G) is the block above the
+    diagonal of that of [[A^T, conj(G)], [0, A^T]]: R. Mathias, "A chain rule for matrix functions" (1996).
+    Of A^H and G it would be that of the other root where an eigenvalue is negative."""
+
+    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
+        a, *parameters = operands
+        g, h = conjugate(xp, grads[0]), xp.matrix_transpose(a)
+        n = h.shape[-1]
+        h = h if h.dtype == g.dtype else xp.astype(h, g.dtype)  # results of real matrices may be complex
+        above = xp.concat([h, g], axis=-1)
+        below = xp.concat([xp.zeros_like(h), h], axis=-1)
+        return (conjugate(xp, function(xp.concat([above, below], axis=-2), *parameters)[..., :n, n:]),)
+
+    return rule
+
+
+def logm(a: Any) -> Any:
+    return later("_schur.general").raw("logm", {"a": a})
+
+
+def powm(a: Any, p: Any) -> Any:
+    return later("_schur.general").raw("powm", {"a": a, "p": p})

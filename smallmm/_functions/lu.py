@@ -2,16 +2,20 @@
 
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike  # quoted below: `help` would show the long union that it stands for
 
 from .. import _core
-from .._base.catalog import computed_by
+from .._base.catalog import composed_of_others, computed_by
+from .._base.composition import composition_of, constant, real_part
 from .._base.errors import SINGULAR
 from .._base.options import flag, is_conjugated, is_transposed, pair
 from .._calls.arrays import with_core_shape
-from .._calls.calls import conjugated, run, run_from_the_right, several
+from .._calls.calls import checked, conjugated, run, run_from_the_right, several
 from .._calls.twins import twin_of, with_info
 from .._libraries import on_device
+from .._programs.compose import composed, count
+from .products import batched_matmul
 
 _direct_lu_factor = _core.direct["lu_factor"]
 
@@ -29,6 +33,21 @@ class LUExResult(NamedTuple):
     LU: Any
     pivots: Any
     info: Any
+
+
+class LUFactorsResult(NamedTuple):
+    """A = P L U."""
+
+    P: Any
+    L: Any
+    U: Any
+
+
+class PermutedLUResult(NamedTuple):
+    """A = (P L) U."""
+
+    PL: Any
+    U: Any
 
 
 @computed_by("lu_factor", "lu_factor_tall", "lu_factor_wide")
@@ -115,6 +134,107 @@ def lu_factor_ex(*args: Any, **options: Any) -> LUExResult:
     np.int32(2)
     """
     return with_info(lu_factor, LUExResult, args, options)
+
+
+@composed_of_others
+def lu(
+    a: "ArrayLike",
+    permute_l: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = False,
+    p_indices: bool = False,
+    *,
+    out: tuple[Any, ...] | None = None,
+) -> Any:
+    """Factors A = P L U of each matrix, as `scipy.linalg.lu`.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        A stack of matrices, as of `lu_factor`.
+    permute_l : bool
+        Whether to return P L and U.
+    overwrite_a, check_finite : bool
+        Accepted for compatibility with SciPy; without effect, as in `solve`.
+    p_indices : bool
+        Whether P is a vector of indices for each matrix: A = L[P] U. Without effect if `permute_l`.
+    out : tuple of arrays, optional
+        Where the results are written; each may be None. They may be, or overlap, the input.
+
+    Returns
+    -------
+    LUFactorsResult or PermutedLUResult
+        ``P``, shape (..., m, m): a permutation; of shape (..., m) and int32 if `p_indices`.
+        ``L``, shape (..., m, k), k = min(m, n): lower triangular, with a unit diagonal; P L if `permute_l`.
+        ``U``, shape (..., k, n): upper triangular.
+
+    Raises
+    ------
+    LinAlgError
+        Some matrices are singular, as in `lu_factor`. The exception holds the other matrices' factors.
+    ValueError, TypeError, NotImplementedError
+        As `lu_factor`; an option is not a bool.
+
+    See Also
+    --------
+    lu_factor : the factors in one array and the row exchanges, as `lu_solve` takes them; accuracy.
+
+    Notes
+    -----
+    The operations of `lu_factor`, and k m comparisons for P.
+
+    Examples
+    --------
+    >>> p, l, u = smallmm.lu([[1.0, 2.0], [4.0, 4.0]])
+    >>> p, l, u
+    (array([[0., 1.],
+           [1., 0.]]), array([[1.  , 0.  ],
+           [0.25, 1.  ]]), array([[4., 4.],
+           [0., 1.]]))
+    >>> smallmm.lu([[1.0, 2.0], [4.0, 4.0]], p_indices=True).P
+    array([1, 0], dtype=int32)
+    """
+    permute_l = flag("lu", "permute_l", permute_l)
+    kind = "product" if permute_l else "indices" if flag("lu", "p_indices", p_indices) else "matrix"
+    a, m, n = with_core_shape(a)
+    k = "m" if m <= n else "n"
+    of_p, dtype = {"product": ("", None), "indices": ("(m),", np.int32), "matrix": ("(m,m),", None)}[kind]
+    composition = composition_of(
+        "lu_" + kind,
+        f"(m,n)->{of_p}(m,{k}),({k},n),()",
+        (*((dtype,) if of_p else ()), None, None, np.int32),
+        _factors,
+        kind,
+        op="lu",
+        is_checked=True,
+    )
+    make = PermutedLUResult if permute_l else LUFactorsResult
+    outs = several("lu", out, make)
+    return checked("lu", composed(composition, {"a": a}, outs), SINGULAR, make)
+
+
+def _factors(kind: str, xp: Any, a: Any) -> tuple[Any, ...]:
+    lu, pivots, info = lu_factor_ex(a)
+    (m, n), k = a.shape[-2:], min(a.shape[-2:])
+    below, above = (constant(xp, x, real_part(xp, lu)) > 0 for x in (np.tri(m, k, -1), np.tri(k, n, -1)))
+    zero, eye = xp.zeros_like(lu), constant(xp, np.eye(m, k), lu)
+    lower = xp.where(below, lu[..., :k], eye)
+    upper = xp.where(above, zero[..., :k, :], lu[..., :k, :])
+    bad = (info > 0)[..., None, None]
+    lower = xp.where(bad, constant(xp, np.nan, lower), lower)
+    rows = constant(xp, np.arange(m), pivots)
+    order = rows + xp.zeros_like(pivots[..., :1])  # row i of L U is row order_i of A
+    for i in range(k):
+        at = pivots[..., i : i + 1]
+        there = count(xp, xp.where(rows == at, order, xp.zeros_like(order)))[..., None]
+        order = xp.where(rows == at, order[..., i : i + 1], order)
+        order = xp.where(rows == i, there, order)
+    places = rows[..., :, None] == order[..., None, :]
+    if kind == "indices":
+        own = xp.where(places, rows, xp.zeros_like(rows))
+        return xp.astype(xp.sum(own, axis=-1), xp.int32), lower, upper, info
+    p = xp.where(places, constant(xp, 1, lu), constant(xp, 0, lu))
+    return (batched_matmul(p, lower), upper, info) if kind == "product" else (p, lower, upper, info)
 
 
 @computed_by("lu_solve", "lu_solve_transposed")

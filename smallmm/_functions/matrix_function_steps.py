@@ -45,15 +45,6 @@ def is_symmetric(op: str, assume_a: Any) -> bool:
     return SYMMETRIC[assume_a]
 
 
-def needs_symmetric(op: str, assume_a: Any) -> None:
-    if not is_symmetric(op, assume_a):
-        name = op.removesuffix("_ex").replace("powm", "fractional_matrix_power")
-        raise NotImplementedError(
-            f"{op}: assume_a is {assume_a!r}; expected 'sym', as only symmetric matrices are taken. Others "
-            f"scipy.linalg.{name} takes, one at a time"
-        )
-
-
 def exponent(op: str, p: Any) -> float:
     if not isinstance(p, Real) or isinstance(p, bool) or not isfinite(p):
         raise ValueError(f"{op}: p is {shown(p)}; expected a finite number")
@@ -65,12 +56,13 @@ def of_symmetric(
 ) -> Any:
     """function: one of eigenvalues, and its options."""
     composition = composition_of(
-        op,
+        f"{op}_symmetric",  # the rule of a general matrix's derivative is that of its gufunc
         "(n,n)->(n,n),()",
         (None, np.int32),
         _by_eigenvalues,
         function,
         flag(op, "lower", lower),
+        op=op,
         block=MANY_TEMPORARIES,
         is_checked=type(out) is not WithInfo,
     )

@@ -11,6 +11,7 @@ from .._base.composition import (
     composition_of,
 )
 from .._base.errors import NOT_CONVERGED, SINGULAR, Reason
+from .._base.later import later
 from .._base.options import integer
 from .._calls.calls import checked, outs_with_info, run
 from .._calls.twins import WithInfo, twin_of, with_info
@@ -21,7 +22,6 @@ from .matrix_function_steps import (
     exponentials,
     is_symmetric,
     logarithms,
-    needs_symmetric,
     of_symmetric,
     power_of,
     power_of_inverse,
@@ -175,56 +175,71 @@ def expm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True, 
     return run("expm", "expm", {"A": A}, (out,), tried=x) if x is NotImplemented else x
 
 
-@composed_of_others
+@computed_by("sqrtm")
 def sqrtm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True, out: Any = None) -> Any:
-    """Square root of each symmetric positive semidefinite matrix of a stack: X X = A.
+    """Principal square root of each matrix of a stack: X X = A.
 
     Parameters
     ----------
     A : array_like, shape (..., n, n)
-        A stack of symmetric or, if complex, Hermitian matrices, of which one triangle is read.
-    assume_a : {"sym"}
-        Required: smallmm has no roots of general matrices. SciPy's longer words are accepted too.
+        A stack of square matrices.
+    assume_a : {"gen", "sym"}
+        "sym": the matrices are symmetric or, if complex, Hermitian, and positive semidefinite. Then only one
+        triangle is read. SciPy's longer words are accepted too.
     lower : bool
-        Whether the lower triangle is read, not the upper one.
+        Whether that is the lower triangle.
     out : array, shape (..., n, n), optional
         Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
     array, shape (..., n, n)
-        The root that is positive semidefinite, symmetric or Hermitian to the bit.
+        The root whose eigenvalues have real parts that are not negative. Of real matrices it is real if none
+        of the stack has a negative eigenvalue, and complex otherwise, as SciPy's; in a fused function, while
+        PyTorch or JAX traces, and of Dask's arrays it is complex. Of symmetric matrices it is symmetric or
+        Hermitian to the bit, and of their type.
 
     Raises
     ------
     LinAlgError
-        Some matrices have an eigenvalue below ``-10 n u`` times the largest magnitude of one, which is more
+        Some matrices are singular and have no such root, or their eigenvalues did not converge. With
+        "sym": some have an eigenvalue below ``-10 n u`` times the largest magnitude of one, which is more
         than the error of `eigh`. The exception says how many and which is the first, and holds ``info`` and
         the other matrices' roots.
-    NotImplementedError
-        `assume_a` does not say that the matrices are symmetric.
     ValueError, TypeError
-        As `solve`; `assume_a` is another value.
+        As `solve`; `assume_a` is another value; `out` is real and the result complex.
+    NotImplementedError
+        General matrices of order above 32 on a GPU; `logm` and `powm` of them in a fused function.
 
     See Also
     --------
     sqrtm_ex : the same, with matrices without a root reported in an array.
     powm : other powers, such as the inverse root.
-    eigh : accuracy, NaN, orders above 128.
+    schur, eigh : accuracy, NaN, orders above 128.
 
     Notes
     -----
-    ``V diag(sqrt(w)) V^H``, with the w and V of `eigh`. Eigenvalues that are negative but within its error
-    count as zero. About 11 n^3 operations per matrix, in a fixed order: bits do not depend on the batch, the
-    neighbours, strides or threads.
+    General matrices: ``Z U Z^H``, where U is the root of the triangle of `schur`, column by column (Björck
+    and Hammarling 1983); of real matrices the complex one, and ``|X X - A|_1 <= 20 max(n, 10) u |X|_1^2``, of
+    complex matrices three times as much. A singular matrix has a root if its zero eigenvalues are not
+    defective; rounding decides whether that is seen. About 35 n^3 operations per matrix.
+
+    Symmetric matrices: ``V diag(sqrt(w)) V^H``, with the w and V of `eigh`. Eigenvalues that are negative but
+    within its error count as zero. About 11 n^3 operations per matrix.
+
+    The order of operations is fixed: bits do not depend on the batch, the neighbours, strides or threads.
 
     Examples
     --------
-    >>> smallmm.sqrtm([[4.0, 0.0], [0.0, 9.0]], assume_a="sym")
-    array([[2., 0.],
+    >>> smallmm.sqrtm([[4.0, 5.0], [0.0, 9.0]])
+    array([[2., 1.],
            [0., 3.]])
+    >>> smallmm.sqrtm([[-4.0, 0.0], [0.0, 9.0]])
+    array([[0.+2.j, 0.+0.j],
+           [0.+0.j, 3.+0.j]])
     """
-    needs_symmetric("sqrtm", assume_a)
+    if not is_symmetric("sqrtm", assume_a):
+        return later("_schur.general").root(A, out)
     return of_symmetric("sqrtm", {"A": A}, (roots_of,), lower, out, _NOT_DEFINED)
 
 
@@ -236,11 +251,14 @@ def sqrtm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
     -------
     MatrixFunctionExResult
         ``x``: as of `sqrtm`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or how many eigenvalues are negative or did not converge.
+        ``info``, int32, shape (...), is 0, or how many elements of the triangle's root there are not, or how
+        many eigenvalues did not converge; with "sym", how many are negative or did not converge.
 
     Examples
     --------
     >>> smallmm.sqrtm_ex([[1.0, 0.0], [0.0, -4.0]], assume_a="sym").info
+    np.int32(1)
+    >>> smallmm.sqrtm_ex([[0.0, 1.0], [0.0, 0.0]]).info  # nothing squared is this
     np.int32(1)
     """
     return with_info(sqrtm, MatrixFunctionExResult, args, options)
@@ -248,29 +266,32 @@ def sqrtm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
 
 @composed_of_others
 def logm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True, out: Any = None) -> Any:
-    """Logarithm of each symmetric positive definite matrix of a stack.
+    """Principal logarithm of each matrix of a stack.
 
     Parameters
     ----------
     A : array_like, shape (..., n, n)
-        A stack of symmetric or, if complex, Hermitian matrices, of which one triangle is read.
-    assume_a : {"sym"}
-        Required: smallmm has no logarithms of general matrices. SciPy's longer words are accepted too.
+        A stack of square matrices.
+    assume_a : {"gen", "sym"}
+        "sym": the matrices are symmetric or, if complex, Hermitian, and positive definite. Then only one
+        triangle is read. SciPy's longer words are accepted too.
     lower : bool
-        Whether the lower triangle is read, not the upper one.
+        Whether that is the lower triangle.
     out : array, shape (..., n, n), optional
         Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
     array, shape (..., n, n)
-        Symmetric to the bit.
+        The logarithm whose eigenvalues have imaginary parts above -pi and up to pi: real or complex as the
+        result of `sqrtm`.
 
     Raises
     ------
     LinAlgError
-        Some matrices have an eigenvalue that is not positive. The exception says how many and which is the
-        first, and holds ``info`` and the other matrices' logarithms.
+        Some matrices are singular, or their eigenvalues did not converge; with "sym": some have an eigenvalue
+        that is not positive. The exception says how many and which is the first, and holds ``info`` and the
+        other matrices' logarithms.
     NotImplementedError, ValueError, TypeError
         As `sqrtm`.
 
@@ -281,18 +302,31 @@ def logm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True, 
 
     Notes
     -----
-    ``V diag(log(w)) V^H``, with the w and V of `eigh`. About 11 n^3 operations per matrix. Eigenvalues have
-    errors of up to ``10 n u |A|``, so the logarithm of one that is c times smaller than the largest has an
-    error of about ``10 n u c``. The logarithms of eigenvalues are NumPy's, or on a GPU those of the caller's
-    library. Bits do not depend on the batch, the neighbours, strides or threads.
+    General matrices: by way of the complex triangle of `schur`, by inverse scaling and squaring with a Pade
+    approximant of degree 7 (Al-Mohy and Higham, SIAM J. Sci. Comput. 34, 2012), in complex128. The norms of
+    powers choose how many square roots of each triangle are taken, so that the backward error of the
+    approximant is at most u. Its diagonal and what is beside it are computed from those of the triangle.
+    These are steps of NumPy, or on a GPU of the caller's library, around smallmm's: 25 n^3 operations per
+    matrix, and 35 n^3 for each of usually five roots.
+
+    Symmetric matrices: ``V diag(log(w)) V^H``, with the w and V of `eigh`. About 11 n^3 operations per
+    matrix. Eigenvalues have errors of up to ``10 n u |A|``, so the logarithm of one that is c times smaller
+    than the largest has an error of about ``10 n u c``. The logarithms of eigenvalues are NumPy's, or on a
+    GPU those of the caller's library.
+
+    Bits do not depend on the batch, the neighbours, strides or threads.
 
     Examples
     --------
+    >>> smallmm.logm([[1.0, 2.0], [0.0, 1.0]])
+    array([[0., 2.],
+           [0., 0.]])
     >>> smallmm.logm(np.diag([1.0, np.e]), assume_a="sym").round(12)
     array([[0., 0.],
            [0., 1.]])
     """
-    needs_symmetric("logm", assume_a)
+    if not is_symmetric("logm", assume_a):
+        return later("_schur.general").function("logm", A, {"A": A}, out)
     return of_symmetric("logm", {"A": A}, (logarithms,), lower, out, _NOT_DEFINED)
 
 
@@ -304,12 +338,12 @@ def logm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
     -------
     MatrixFunctionExResult
         ``x``: as of `logm`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or how many eigenvalues are not positive or did not
-        converge.
+        ``info``, int32, shape (...), is 0, or how many eigenvalues are zero or did not converge; with "sym",
+        how many are not positive or did not converge.
 
     Examples
     --------
-    >>> smallmm.logm_ex(np.zeros((2, 2)), assume_a="sym").info
+    >>> smallmm.logm_ex(np.zeros((2, 2))).info
     np.int32(2)
     """
     return with_info(logm, MatrixFunctionExResult, args, options)
@@ -319,30 +353,31 @@ def logm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
 def powm(
     a: "ArrayLike", p: float, *, assume_a: "Assumption" = "gen", lower: bool = True, out: Any = None
 ) -> Any:
-    """Each symmetric matrix of a stack to a real power.
+    """Each matrix of a stack to a real power, as `scipy.linalg.fractional_matrix_power`.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        A stack of symmetric or, if complex, Hermitian matrices, of which one triangle is read.
+        A stack of square matrices.
     p : float
-        The exponent.
-    assume_a : {"sym"}
-        Required, unless `p` is an integer: without it, `matrix_power` does the work.
+        The exponent. Without "sym", `matrix_power` does the work if it is an integer.
+    assume_a : {"gen", "sym"}
+        "sym": the matrices are symmetric or, if complex, Hermitian. Then only one triangle is read.
     lower : bool
-        Whether the lower triangle is read, not the upper one.
+        Whether that is the lower triangle.
     out : array, shape (..., n, n), optional
         Where the result is written. It may be, or overlap, the input.
 
     Returns
     -------
     array, shape (..., n, n)
-        Symmetric to the bit.
+        The power whose eigenvalues are the principal ones: real or complex as the result of `sqrtm`.
 
     Raises
     ------
     LinAlgError
-        Some matrices have an eigenvalue without a real power. If `p` is positive and not an integer, these
+        Some matrices are singular, or their eigenvalues did not converge. With "sym": some have an eigenvalue
+        without a real power. If `p` is positive and not an integer, these
         are the negative ones, as in `sqrtm`. If `p` is negative, these are 0, and also negative ones if `p`
         is not an integer. The exception says how many matrices and which is the first, and holds ``info`` and
         the other matrices' powers.
@@ -352,23 +387,31 @@ def powm(
     See Also
     --------
     powm_ex : the same, with matrices without a result reported in an array.
-    scipy.linalg.fractional_matrix_power : general matrices, one at a time.
+    sqrtm : more accurate for p = 1/2, and of singular matrices.
 
     Notes
     -----
-    ``V diag(w**p) V^T``, with the w and V of `eigh`. About 11 n^3 operations per matrix. Bits do not depend
-    on the batch, the neighbours, strides or threads.
+    General matrices: ``exp(p log(T))`` of the triangle T of `schur`, in complex128, by the methods of `logm`
+    and `expm`. Of the result the diagonal and what is beside it are computed from those of the triangle.
+
+    Symmetric matrices: ``V diag(w**p) V^T``, with the w and V of `eigh`. About 11 n^3 operations per matrix.
+
+    Bits do not depend on the batch, the neighbours, strides or threads.
 
     Examples
     --------
+    >>> third = smallmm.powm([[1.0, 2.0], [-3.0, 4.0]], 1 / 3)
+    >>> np.allclose(third @ third @ third, [[1, 2], [-3, 4]])
+    True
     >>> smallmm.powm([[4.0, 0.0], [0.0, 16.0]], -0.5, assume_a="sym")
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
     p = exponent("powm", p)
-    if not is_symmetric("powm", assume_a) and p.is_integer():
-        return matrix_power(a, int(p), out=out)
-    needs_symmetric("powm", assume_a)
+    if not is_symmetric("powm", assume_a):
+        if p.is_integer():
+            return matrix_power(a, int(p), out=out)
+        return later("_schur.general").function("powm", a, {"a": a, "p": p}, out)
     return of_symmetric("powm", {"a": a}, (powers, p), lower, out, _NOT_DEFINED)
 
 
@@ -380,8 +423,8 @@ def powm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
     -------
     MatrixFunctionExResult
         ``x``: as of `powm`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or how many eigenvalues have no real power or did not
-        converge; of general matrices to a negative integer power, that of `inv_ex`.
+        ``info``, int32, shape (...), is 0, or how many eigenvalues are zero or did not converge; of negative
+        integer powers, that of `inv_ex`; with "sym", how many have no real power or did not converge.
 
     Examples
     --------

@@ -59,6 +59,14 @@ BOUNDS = {
         "|A V - V diag(w)| <= 20 max(n, 10) u f |A|, and columns of V have the 2-norm 1 within 20 max(n, 10) "
         "u",
     ),
+    "schur": Bound(
+        "`schur`",
+        lambda n: 20 * max(n, 10),
+        "|A - Z T Z^H| <= 20 max(n, 10) u |A|, and |Z^H Z - I| <= 20 max(n, 10) u",
+    ),
+    "sqrtm": Bound(
+        "`sqrtm` of general matrices", lambda n: 20 * max(n, 10), "|X X - A| <= 20 max(n, 10) u |X|^2"
+    ),
     "svd": Bound(
         "`svd`, `svdvals`",
         lambda n: 20 * n,

@@ -46,6 +46,8 @@ static const struct operation {
     {SMM_OP_EIGVALSH, SMM_UPPER, SQUARE, "EIGVALSH upper"},
     {SMM_OP_EIG, 0, SQUARE, "EIG"},
     {SMM_OP_EIGVALS, 0, SQUARE, "EIGVALS"},
+    {SMM_OP_SCHUR, 0, SQUARE, "SCHUR"},
+    {SMM_OP_SQRTM, 0, SQUARE, "SQRTM"},
     {SMM_OP_EXPM, 0, SQUARE, "EXPM"},
     {SMM_OP_SVD, 0, REDUCED, "SVD"},
     {SMM_OP_SVD_FULL, 0, REDUCED, "SVD_FULL"},

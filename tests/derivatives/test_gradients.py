@@ -14,6 +14,7 @@ from smallmm._base.shapes import takes_complex
 from smallmm._derivatives import backward, rules
 from smallmm._libraries.recording import RULES as RULES_OF_ALL
 from smallmm._libraries.recording import gradients
+from smallmm._schur import general
 
 STEP = 1e-6
 
@@ -45,6 +46,9 @@ BY_FUNCTION = {
     "polar_left",
     "polar_right",
     "expm",
+    "sqrtm",
+    "logm_general",
+    "powm_general",
 }
 
 
@@ -164,6 +168,26 @@ def test_general_matrices(rng, number, name):
     assert found.dtype == number
     expected = (loss(STEP) - loss(-STEP)) / (2 * STEP)
     assert np.vdot(found, moved).real == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.where.with_args(lambda number: np.finfo(number).bits == 64)
+@pytest.mark.parametrize("name", ["sqrtm", "logm", "powm"])
+def test_functions_of_general_matrices(rng, number, name):
+    """Of real and complex ones, whose results are complex: one eigenvalue is negative."""
+    function = _core.sqrtm if name == "sqrtm" else general.composition_of_general(name)
+    own = np.diag([4.0, 3.0, 2.0, -1.0]) + 0.3 * rng.standard_normal((4, 4))
+    moved = rng.standard_normal((4, 4)).astype(number)
+    a = own + 1j * rng.standard_normal(own.shape) if number.kind == "c" else own
+    given = (a, np.asarray(0.3, number)) if name == "powm" else (a,)
+    weights = rng.standard_normal((4, 4, 2)) @ [1, 1j]
+
+    def loss(t):
+        return np.vdot(weights, function(a + t * moved, *given[1:])[0]).real
+
+    found, *_ = gradients(np, function, given, function(*given), (weights, None, None), True)
+    assert found.dtype == number
+    expected = (loss(STEP) - loss(-STEP)) / (2 * STEP)
+    assert np.vdot(found, moved).real == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("svd_tall", (5, 3)), ("svd_wide", (3, 5))])
@@ -382,6 +406,10 @@ def cases(xp, eye):
         "ridge": (lambda a, b: smallmm.ridge(a, b, 0.5, intercept=True), [(2, 5, 3), (5,)]),
         "sliding": (lambda a: smallmm.sliding(a, 2, step=2), [(2, 5, 3)]),
         "sqrtm": (lambda a: smallmm.sqrtm(spd(a), assume_a="sym"), [(2, 3, 3)]),
+        "sqrtm of general": (lambda a: smallmm.sqrtm((1 + 0j) * (4 * eye(3) + a)), [(2, 3, 3)]),
+        "logm of general": (lambda a: smallmm.logm((1 + 0j) * (4 * eye(3) + a)), [(2, 3, 3)]),
+        "powm of general": (lambda a: smallmm.powm((1 + 0j) * (4 * eye(3) + a), 0.3), [(2, 3, 3)]),
+        "factors of lu": (lambda a: smallmm.lu(4 * eye(3) + a)[1:], [(2, 3, 3)]),
         "matrix_norm": (smallmm.matrix_norm, [(2, 4, 3)]),
         "cond": (smallmm.cond, [(2, 3, 3)]),
         "trace": (smallmm.trace, [(2, 4, 4)]),

@@ -320,16 +320,19 @@ def test_einsum_of_integers_is_float():
     assert np.einsum("ij,jk->ik", a, a).dtype == a.dtype
 
 
-def test_roots_are_of_symmetric():
-    a = np.array([[2.0, 1.0], [1.0, 2.0]])
+def test_functions_of_singular_matrices():
+    a, nilpotent = np.array([[2.0, 1.0], [3.0, 4.0]]), np.array([[0.0, 1.0], [0.0, 0.0]])
     for name in ("sqrtm", "logm"):
-        theirs = getattr(scipy.linalg, name)
-        np.testing.assert_allclose(getattr(smallmm, name)(a, assume_a="sym"), theirs(a))
-        with pytest.raises(NotImplementedError, match="assume_a"):
-            getattr(smallmm, name)(a)
+        theirs, ours = getattr(scipy.linalg, name), getattr(smallmm, name)
+        np.testing.assert_allclose(ours(a), theirs(a), atol=1e-14)
+        np.testing.assert_allclose(ours(-a), theirs(-a), atol=1e-14)
+        assert ours(a).dtype == np.float64
+        assert ours(np.stack([a, -a])).dtype == np.complex128
         with pytest.raises(smallmm.LinAlgError):
-            getattr(smallmm, name)(-a, assume_a="sym")
-        assert np.iscomplexobj(theirs(-a))
+            ours(nilpotent)
+        with pytest.warns(Warning, match="singular"):
+            theirs(nilpotent)
+    np.testing.assert_allclose(smallmm.powm(a, 0.3), scipy.linalg.fractional_matrix_power(a, 0.3), atol=1e-14)
 
 
 def test_scipy_keywords_have_no_effect():

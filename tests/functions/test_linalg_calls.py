@@ -978,6 +978,34 @@ class TestRectangularLU:
             smallmm.lu_factor(Tall())
 
 
+class TestFactorsOfLU:
+    @pytest.mark.parametrize("shape", [(1, 1), (4, 4), (6, 3), (3, 6), (40, 40)])
+    @pytest.mark.parametrize("options", [{}, {"permute_l": True}, {"p_indices": True}], ids=str)
+    def test_as_scipy(self, number, shape, options, rng):
+        a = normal(rng, (5, *shape), number)
+        for _ in range(10):  # the last ones by a program
+            results = smallmm.lu(a, **options)
+        theirs = [scipy.linalg.lu(x, **options) for x in a]
+        for ours, *others in zip(results, *theirs, strict=True):
+            np.testing.assert_allclose(ours, np.stack(others), atol=5e3 * np.finfo(number).eps)
+        p, *_ = results
+        assert p.dtype == (np.int32 if "p_indices" in options else number)
+
+    def test_singular(self, rng):
+        a = rng.standard_normal((3, 4, 4))
+        good = smallmm.lu(a)
+        a[1] = 1
+        with pytest.raises(
+            smallmm.LinAlgError, match=r"lu: 1 of 3 matrices is singular, the first"
+        ) as caught:
+            smallmm.lu(a)
+        for x, y in zip(caught.value.result, good, strict=True):
+            assert_same_bits(x[[0, 2]], y[[0, 2]])
+        assert np.isnan(caught.value.result.L[1]).all()
+        with pytest.raises(TypeError, match="lu: permute_l is 'yes'"):
+            smallmm.lu(a, "yes")
+
+
 class TestBeyondOurOrder:
     """Larger orders go to LAPACK, with the same rules for bad matrices."""
 

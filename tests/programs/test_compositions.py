@@ -118,7 +118,7 @@ class TestDtypes:
         assert_same(
             as_tuple(function(a)), tuple(x.astype(own) if x.dtype == computed else x for x in expected)
         )
-        if not name.startswith("matrix_rank"):
+        if not name.startswith(("matrix_rank", "lu, indices")):
             assert expected[0].dtype == computed
 
     @pytest.mark.parametrize("name", OF_LISTS)
@@ -160,7 +160,9 @@ class TestOut:
         )
         assert_same_bits(a, expected)
 
-    @pytest.mark.parametrize("name", [x for x in COMPOSED if "_ex" not in x and "polar" not in x])
+    @pytest.mark.parametrize(
+        "name", [x for x in COMPOSED if "_ex" not in x and not x.startswith(("polar", "lu"))]
+    )
     def test_wrong(self, function, name, rng):
         op = name.partition(",")[0]
         a = stack(rng, 4, np.float64, 3)

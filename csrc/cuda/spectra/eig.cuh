@@ -1,11 +1,11 @@
-/* eig.cuh: eigenvalues and eigenvectors of general matrices, in the order of operations of
- * kernels/spectra/eig_hessenberg.h and kernels/spectra/eig_lanes.h: balancing, Hessenberg form by Householder
- * reflectors, QR, back substitution (LAPACK's gebal, gehrd, unghr, lahqr and trevc). LANES threads work on a matrix,
- * which take its columns and rows by turns; each finds eigenvectors of its own. Whoever includes it has N, MATRICES and
- * THREADS. */
+/* eig.cuh: eigenvalues, eigenvectors, Schur forms and square roots (sqrtm.cuh) of general matrices, in the order of
+ * operations of kernels/spectra/eig_hessenberg.h and kernels/spectra/eig_lanes.h: balancing, which the latter two lack,
+ * Hessenberg form by Householder reflectors, QR, back substitution (LAPACK's gebal, gehrd, unghr, lahqr and trevc).
+ * LANES threads work on a matrix, which take its columns and rows by turns; each finds eigenvectors of its own. Whoever
+ * includes it has N, MATRICES and THREADS. */
 #include "reflectors.cuh"
 
-constexpr bool VECTORS = SMM_OP == SMM_OP_EIG;
+constexpr bool SCHUR = SMM_OP == SMM_OP_SCHUR, SQRTM = SMM_OP == SMM_OP_SQRTM, VECTORS = SMM_OP != SMM_OP_EIGVALS;
 constexpr int PITCH = N | 1;           /* lanes have rows, or columns: either way in different banks */
 constexpr int WIDTH = COMPLEX ? 1 : 2; /* shifts of a sweep */
 constexpr int BULGE = WIDTH + 1;
@@ -20,7 +20,12 @@ constexpr T MOST_COMPONENT = static_cast<T>(DOUBLE ? 0x1p100 : 0x1p20);
 constexpr T UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
 constexpr T LEAST_NORMAL = static_cast<T>(DOUBLE ? 0x1p-1022 : 0x1p-126);
 
-struct Work {
+template <bool HAS> struct Turned {};
+template <> struct Turned<true> {
+    Number u[N * PITCH]; /* the complex triangle of a real matrix */
+    T c[N], s[N];        /* and what turned the blocks */
+};
+struct Work : Turned<SQRTM && !COMPLEX> {
     Element h[N * PITCH], z[N * PITCH];
     Element v[most(N, 3)], tau[N];
     T balance[N];
@@ -320,10 +325,38 @@ template <class TO> __device__ inline void give_vector(const Work &x, int j, Num
 
 static_assert(static_cast<int>(SMM_EIG_w) == static_cast<int>(SMM_EIGVALS_w), "EIGVALS has the w of EIG");
 
+__device__ inline void give_eigenvalues(const Work &x, const smm_cuda_args &args, long long q, T back, bool good) {
+    const smm_cuda_operand &d = args.operand[SMM_EIG_w];
+    Number *const to_w = static_cast<Number *>(d.data) + offset_of(args, d, q);
+    for (int j = lane(); j < N; j += LANES) {
+        const Number w = good ? eigenvalue(x, j) : Number{0, 0}, value = scaled(w, back);
+        to_w[j * d.row] = good ? Number{value.re + T(0), value.im + T(0)} : not_a_complex_number();
+        if constexpr (VECTORS) {
+            const smm_cuda_operand &v = args.operand[SMM_EIG_v];
+            Number *const to_v = static_cast<Number *>(v.data) + offset_of(args, v, q) + j * v.col;
+            if (good)
+                give_vector(x, j, w, [&](int i, Number y) { to_v[i * v.row] = y; });
+            else
+                EACH(int i = 0; i < N; i++) to_v[i * v.row] = not_a_complex_number();
+        }
+    }
+}
+
+/* A = Z T Z^H, T being H. Zeros are positive. */
+__device__ inline void give_factors(const Work &x, const smm_cuda_args &args, long long q, T back, bool good) {
+    const Place<false, Stored> to_t(args, SMM_SCHUR_t, q), to_z(args, SMM_SCHUR_z, q);
+    EACH(int e = lane(); e < N * N; e += LANES) {
+        const int i = e / N, j = e % N;
+        to_t.put(i, j, good ? sum_of(scaled(x.h[i * PITCH + j], back), element_of(0)) : not_an_element());
+        to_z.put(i, j, good ? sum_of(x.z[i * PITCH + j], element_of(0)) : not_an_element());
+    }
+}
+
+#include "sqrtm.cuh"
+
 /* Matrix q, whose elements `from` gives. */
 template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &args, long long q, FROM from) {
-    const smm_cuda_operand &d = args.operand[SMM_EIG_w], &infos = args.operand[SMM_INFO];
-    Number *const to_w = static_cast<Number *>(d.data) + offset_of(args, d, q);
+    const smm_cuda_operand &infos = args.operand[SMM_INFO];
     T largest = 0;
     bool finite = true;
     EACH(int e = lane(); e < N * N; e += LANES) {
@@ -338,22 +371,16 @@ template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &a
         EACH(int e = lane(); e < N * N && scale != 1; e += LANES)
             x.h[e / N * PITCH + e % N] = scaled(x.h[e / N * PITCH + e % N], scale);
         wait();
-        balance(x);
+        if constexpr (!SCHUR && !SQRTM) balance(x);
         to_hessenberg(x);
         info = triangularise(x);
     }
     const bool good = finite && !info;
-    for (int j = lane(); j < N; j += LANES) {
-        const Number w = good ? eigenvalue(x, j) : Number{0, 0}, value = scaled(w, back);
-        to_w[j * d.row] = good ? Number{value.re + T(0), value.im + T(0)} : not_a_complex_number();
-        if constexpr (VECTORS) {
-            const smm_cuda_operand &v = args.operand[SMM_EIG_v];
-            Number *const to_v = static_cast<Number *>(v.data) + offset_of(args, v, q) + j * v.col;
-            if (good)
-                give_vector(x, j, w, [&](int i, Number y) { to_v[i * v.row] = y; });
-            else
-                EACH(int i = 0; i < N; i++) to_v[i * v.row] = not_a_complex_number();
-        }
-    }
+    if constexpr (SCHUR)
+        give_factors(x, args, q, back, good);
+    else if constexpr (SQRTM)
+        info += give_root(x, args, q, back, good);
+    else
+        give_eigenvalues(x, args, q, back, good);
     if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;
 }

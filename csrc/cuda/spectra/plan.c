@@ -69,14 +69,19 @@ void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
         x->lanes *= 2;
 }
 
-/* Bytes of Work of eig.cuh. */
+/* Bytes of Work of eig.cuh; of square roots of real matrices it has complex ones, too. */
 static int eig_matrix_bytes(const smm_cuda_problem *p) {
-    const int size = bytes_of(p), elements = 2 * p->n * pitch_of(p->n) + most(p->n, 3) + p->n;
-    return ceil_div(elements * size + p->n * bytes_of_part(p) + (p->n + 4) * (int)sizeof(int), size) * size;
+    const bool turned = p->op == SMM_OP_SQRTM && !smm_is_complex(p->dtype);
+    const int square = p->n * pitch_of(p->n), of_turned = turned ? 2 * square + 2 * p->n : 0;
+    const int size = bytes_of(p), elements = 2 * square + of_turned + most(p->n, 3) + p->n;
+    const int bytes = elements * size + p->n * bytes_of_part(p) + (p->n + 4) * (int)sizeof(int);
+    const int unit = turned ? 2 * size : size;
+    return ceil_div(bytes, unit) * unit;
 }
 
 bool smm_eig_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    if (p->op != SMM_OP_EIG && p->op != SMM_OP_EIGVALS) return false;
+    const bool values = p->op == SMM_OP_EIG || p->op == SMM_OP_EIGVALS;
+    if (!values && p->op != SMM_OP_SCHUR && p->op != SMM_OP_SQRTM) return false;
     return smm_cuda_work_fits(p, x, smm_cuda_are_few(p, x), eig_matrix_bytes(p), grid);
 }
 

@@ -1,6 +1,7 @@
 /* eig_lanes.h: eigenvalues and eigenvectors of general matrices, real and complex, LANES of them side by side:
  * Hessenberg form (eig_hessenberg.h), QR (eig_sweeps.h, eig_sweeps_numbers.h), and here the vectors of the triangle
- * that is left, by back substitution (LAPACK's trevc and geev). */
+ * that is left, by back substitution (LAPACK's trevc and geev). The triangle itself is the Schur form, which is not
+ * balanced (gees). */
 
 /* Divisors are at least EIG_LEAST_DIVISOR, and components of vectors are scaled down from EIG_MOST_COMPONENT on, so
  * that no square overflows. */
@@ -149,22 +150,34 @@ static void KERNEL(eig_vector)(const eig_stack *x, intptr_t j, pair w, pair *v, 
     for (i = 0; i < n; i++) v[i * step] = pairs_turn(&most, turn, size, v[i * step], i);
 }
 
-static void KERNEL(eig_group)(const smm_call *call, intptr_t q, intptr_t count, bool vectors) {
-    const intptr_t n = call->n, most = EIG_SWEEPS * (n > EIG_LEAST_ROWS ? n : EIG_LEAST_ROWS);
+INLINE eig_stack eig_stack_of(intptr_t n, bool vectors) {
     eig_workspace *const workspace = smm_kernel_workspace();
-    eig_stack x = {.h = workspace->h, .z = workspace->z, .n = n, .step = row_step(n), .vectors = vectors, .to = n - 1};
-    pair w[SMM_MOST_ORDER];
-    const vec back = eig_load(call, q, &x, count);
-    eig_balance(&x);
-    KERNEL(eig_reduce)(&x);
-    x.lo = x.since = lane_set(0);
-    x.hi = lane_set((T)(n - 1));
-    for (intptr_t sweep = 0; KERNEL(eig_find_windows)(&x) && sweep < most; sweep++) KERNEL(eig_sweep)(&x);
-    eig_finish(&x, w);
-    const vec info = lane_add(x.hi, lane_set(1)), zero = lane_set(0);
-    const vec times = lane_select(lane_equal(info, zero), back, lane_set(NAN));
-    lanes_store_int(smm_info(call), q, info, count);
+    return (eig_stack){
+        .h = workspace->h, .z = workspace->z, .n = n, .step = row_step(n), .vectors = vectors, .to = n - 1};
+}
 
+/* The triangle, its eigenvalues and info. The result undoes the scaling, and is NaN where there are none. */
+static vec KERNEL(eig_triangularise)(const smm_call *call, intptr_t q, eig_stack *x, pair *w, intptr_t count,
+                                     bool balanced) {
+    const intptr_t n = x->n, most = EIG_SWEEPS * (n > EIG_LEAST_ROWS ? n : EIG_LEAST_ROWS);
+    const vec back = eig_load(call, q, x, count);
+    if (balanced) eig_balance(x);
+    KERNEL(eig_reduce)(x);
+    x->lo = x->since = lane_set(0);
+    x->hi = lane_set((T)(n - 1));
+    for (intptr_t sweep = 0; KERNEL(eig_find_windows)(x) && sweep < most; sweep++) KERNEL(eig_sweep)(x);
+    eig_finish(x, w);
+    const vec info = lane_add(x->hi, lane_set(1));
+    lanes_store_int(smm_info(call), q, info, count);
+    return lane_select(lane_equal(info, lane_set(0)), back, lane_set(NAN));
+}
+
+static void KERNEL(eig_group)(const smm_call *call, intptr_t q, intptr_t count, bool vectors) {
+    const intptr_t n = call->n;
+    eig_workspace *const workspace = smm_kernel_workspace();
+    eig_stack x = eig_stack_of(n, vectors);
+    pair w[SMM_MOST_ORDER];
+    const vec times = KERNEL(eig_triangularise)(call, q, &x, w, count, true), zero = lane_set(0);
     pair *const v =
         PARTS > 1 ? (pair *)workspace->z : workspace->v; /* column j of Z is in the columns of V up to j only */
     const intptr_t step = PARTS > 1 ? x.step : n;
@@ -187,4 +200,30 @@ static void KERNEL(eig_lanes)(const smm_call *call, intptr_t first, intptr_t las
 static void KERNEL(eigvals_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) KERNEL(eig_group)(call, q, least(LANES, last - q), false);
+}
+
+/* One factor of A = Z T Z^H, with positive zeros. */
+INLINE void schur_store(const smm_operand *to, intptr_t q, const eig_stack *x, num *factor, vec times, intptr_t count) {
+    const intptr_t n = x->n, length = PARTS * n, step = PARTS * x->step;
+    const vec zero = lane_set(0);
+    vec *const parts = (vec *)factor;
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j < length; j++)
+            parts[i * step + j] = lane_add(lane_mul(parts[i * step + j], times), zero);
+    gather_rows((lanes_matrix){parts, n, length, step}, length);
+    KERNEL(numbers_store)(to, q, factor, n, n, count);
+    KERNEL(numbers_fill_nan)(to, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
+}
+
+static void KERNEL(schur_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    (void)cold;
+    for (intptr_t q = first; q < last; q += LANES) {
+        const intptr_t count = least(LANES, last - q);
+        eig_stack x = eig_stack_of(call->n, true);
+        pair w[SMM_MOST_ORDER];
+        const vec times = KERNEL(eig_triangularise)(call, q, &x, w, count, false);
+        const mask has = lane_equal(times, times);
+        schur_store(&call->schur.t, q, &x, x.h, times, count);
+        schur_store(&call->schur.z, q, &x, x.z, lane_select(has, lane_set(1), times), count);
+    }
 }

@@ -68,7 +68,7 @@ SERVED = {
     "banded_thread": ("SOLVE_BANDED", "SOLVEH_BANDED"),
     "banded": ("SOLVE_TRIDIAGONAL", "SOLVE_BANDED", "SOLVEH_BANDED"),
     "qr": ("QR", "QR_R", "QR_RAW"),
-    "eig": ("EIG", "EIGVALS"),
+    "eig": ("EIG", "EIGVALS", "SCHUR", "SQRTM"),
     "eigh": ("EIGH", "EIGVALSH"),
     "svd": ("SVD", "SVD_FULL", "SVDVALS"),
     "refinement": ("LU_RCOND", "BACKWARD_ERROR", "REFINE"),

@@ -1,0 +1,140 @@
+/* sqrtm.cuh: square roots by way of the triangle that eig.cuh leaves, in the order of operations of
+ * kernels/spectra/sqrtm_lanes.h. Those of real matrices are complex meanwhile. Functions are templates because only
+ * this operation's Work has what they need. */
+
+#if SMM_COMPLEX
+__device__ inline Number *triangle_of(Work &x) { return x.h; }
+__device__ inline void begin_blocks(Work &) {}
+__device__ inline void end_blocks(Work &, bool) {}
+#else
+template <class W> __device__ inline Number *triangle_of(W &x) { return x.u; }
+
+/* (x; y) becomes W^H (x; y), where W = (c is; is c) is unitary; with -s, W (x; y), and (x y) W. */
+__device__ inline void turn(T c, T s, Number &x, Number &y) {
+    const Number old = x;
+    x = {multiply_add(s, y.im, product(c, old.re)), multiply_add(-s, y.re, product(c, old.im))};
+    y = {multiply_add(s, old.im, product(c, y.re)), multiply_add(-s, old.re, product(c, y.im))};
+}
+
+/* U becomes W^H U W, of rows and columns k and k + 1. */
+template <class W> __device__ inline void turn_block(W &x, int k, T c, T s) {
+    Number *const rows = x.u + k * PITCH;
+    EACH(int j = k + lane(); j < N; j += LANES) turn(c, s, rows[j], rows[PITCH + j]);
+    wait();
+    EACH(int i = lane(); i <= k + 1; i += LANES) turn(c, -s, x.u[i * PITCH + k], x.u[i * PITCH + k + 1]);
+    wait();
+}
+
+/* A block (a b; c a), of which b c is negative, has the eigenvalues a + iw and a - iw, w^2 = -b c, and the vector
+ * (b; iw). */
+template <class W> __device__ inline void begin_blocks(W &x) {
+    EACH(int e = lane(); e < N * N; e += LANES) {
+        const int at = e / N * PITCH + e % N;
+        x.u[at] = {x.h[at], 0};
+    }
+    wait();
+    EACH_STEP(int k = 0; k + 1 < N; k++) {
+        const T a = x.h[k * (PITCH + 1)], b = x.h[k * (PITCH + 1) + 1], below = x.h[(k + 1) * PITCH + k];
+        if (below == 0) continue;
+        const T of_b = root(fabs(b)), of_c = root(fabs(below)), size = root(fabs(b) + fabs(below));
+        const T own = quotient_of(of_b, size), c = b < 0 ? -own : own, s = quotient_of(of_c, size);
+        const T w = product(of_b, of_c);
+        turn_block(x, k, c, s);
+        if (lane() == 0) {
+            x.c[k] = c, x.s[k] = s;
+            x.u[k * (PITCH + 1)] = {a, w}, x.u[(k + 1) * (PITCH + 1)] = {a, -w}, x.u[(k + 1) * PITCH + k] = {0, 0};
+        }
+        wait();
+    }
+}
+
+template <class W> __device__ inline void end_blocks(W &x, bool is_real) {
+    EACH_STEP(int k = 0; k + 1 < N; k++)
+        if (x.h[(k + 1) * PITCH + k] != 0) turn_block(x, k, x.c[k], -x.s[k]);
+    EACH(int e = lane(); e < N * N && is_real; e += LANES) x.u[e / N * PITCH + e % N].im = 0;
+    wait();
+}
+#endif
+
+/* The root whose real part is not negative; of a negative number the one above. */
+__device__ inline Number principal_root(Number z) {
+    const T size = larger(fabs(z.re), fabs(z.im));
+    if (size == 0) return {0, 0};
+    const T re = quotient_of(z.re, size), im = quotient_of(z.im, size), scale = root(size);
+    const T modulus = root(multiply_add(im, im, product(re, re)));
+    const T half = root(product(T(0.5), fabs(re) + modulus));
+    const T large = product(half, scale), small = product(quotient_of(product(T(0.5), im), half), scale);
+    if (!(re < 0)) return {large, small};
+    return small < 0 ? Number{-small, -large} : Number{small, large};
+}
+
+/* A triangle becomes its root, diagonal by diagonal. The result counts elements for which there is no number, and those
+ * that overflow as one. */
+template <class W> __device__ inline int to_root(W &x) {
+    Number *const u = triangle_of(x);
+    for (int j = lane(); j < N; j += LANES) u[j * (PITCH + 1)] = principal_root(u[j * (PITCH + 1)]);
+    wait();
+    constexpr int OVERFLOWS = 1 << 20; /* more than there are elements */
+    int without = 0;
+    bool finite = true;
+    EACH_STEP(int apart = 1; apart < N; apart++) {
+        for (int i = lane(); i + apart < N; i += LANES) {
+            const int j = i + apart;
+            const Number first = u[i * (PITCH + 1)], second = u[j * (PITCH + 1)];
+            Number y = u[i * PITCH + j], d = {first.re + second.re, first.im + second.im};
+            EACH(int k = i + 1; k < j; k++) y = multiply_subtract(u[i * PITCH + k], u[k * PITCH + j], y);
+            if (multiply_add(d.im, d.im, product(d.re, d.re)) == 0) {
+                d = {1, 0};
+                without += y.re != 0 || y.im != 0;
+            }
+            u[i * PITCH + j] = y = divided(y, d);
+            finite = finite && is_finite(y.re) && is_finite(y.im);
+        }
+        wait();
+    }
+    if (lane() < N) x.balance[lane()] = static_cast<T>(finite ? without : without + OVERFLOWS);
+    wait();
+    without = 0;
+    EACH(int i = 0; i < least(N, LANES); i++) without += static_cast<int>(x.balance[i]);
+    return without % OVERFLOWS + (without >= OVERFLOWS);
+}
+
+/* X = Z U Z^H, U being a triangle, or of a real matrix a triangle and the diagonal below; info. Zeros are positive. */
+template <class W> __device__ inline int give_root(W &x, const smm_cuda_args &args, long long q, T back, bool good) {
+    const smm_cuda_operand &d = args.operand[SMM_SQRTM_x], &counts = args.operand[SMM_SQRTM_negative];
+    Number *const to = static_cast<Number *>(d.data) + offset_of(args, d, q);
+    int negative = 0, without = 0;
+    T times = root(back);
+    if (good) {
+        const bool odd = multiply_add(times, times, -back) != 0; /* the root of an odd power of two is inexact */
+        if (odd) times = root(product(T(0.5), back));
+        EACH(int e = lane(); e < N * N && odd; e += LANES)
+            x.h[e / N * PITCH + e % N] = scaled(x.h[e / N * PITCH + e % N], T(2));
+        wait();
+        begin_blocks(x);
+        EACH(int k = 0; k < N; k++) {
+            const Number w = triangle_of(x)[k * (PITCH + 1)];
+            negative += w.im == 0 && w.re < 0;
+        }
+        wait();
+        without = to_root(x);
+        end_blocks(x, negative == 0);
+    }
+    const bool has = good && !without;
+    for (int i = lane(); i < N; i += LANES) {
+        Number row[N];
+        EACH_STEP(int j = 0; j < N && has; j++) {
+            row[j] = {0, 0};
+            EACH(int k = 0; k <= least(COMPLEX ? j : j + 1, N - 1); k++)
+                row[j] = multiply_add(x.z[i * PITCH + k], triangle_of(x)[k * PITCH + j], row[j]);
+        }
+        EACH_STEP(int j = 0; j < N; j++) {
+            Number y = {0, 0};
+            EACH(int k = 0; k < N && has; k++) y = multiply_add(conjugate(x.z[j * PITCH + k]), row[k], y);
+            y = scaled(y, times);
+            to[i * d.row + j * d.col] = has ? Number{y.re + T(0), y.im + T(0)} : not_a_complex_number();
+        }
+    }
+    if (lane() == 0) static_cast<int *>(counts.data)[offset_of(args, counts, q)] = negative;
+    return without;
+}

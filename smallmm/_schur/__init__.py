@@ -1,0 +1,1 @@
+"""Schur forms, and functions of general matrices that are computed by way of them."""
