@@ -113,8 +113,8 @@ def solve(
     ImportError
         n is above 128, `assume_a` is "sym" or "her" and SciPy is not installed.
     NotImplementedError
-        n is above 128, of assume_a="sym" and "her" above 32, and the arrays are Numba's or smallmm's own on a
-        GPU. Those of other libraries go to the library's linear algebra.
+        n is above 128 and the arrays are Numba's or smallmm's own on a GPU. Those of other libraries go to
+        the library's linear algebra.
 
     See Also
     --------

@@ -61,6 +61,12 @@ def first_of(x: Any) -> Any:
     return xp.zeros(tuple(x.shape)[1:], dtype=x.dtype)
 
 
+def as_dtype(x: Any, dtype: np.dtype) -> Any:
+    if isinstance(x, np.ndarray):
+        return x.astype(dtype)
+    return namespace_of(x).astype(x, getattr(namespace_of(x), dtype.name))
+
+
 def full_on_device(like: Any, shape: tuple[int, ...], number: np.ndarray) -> Any:
     """An array all of whose elements are that number, on the device of another."""
     if not has_namespace(like):

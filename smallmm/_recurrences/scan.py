@@ -31,7 +31,7 @@ from .._programs.fused import Fused
 from .._programs.plan import Plan
 from .cuda_scan import DeviceLoops
 from .offloaded import OffloadedScan
-from .operands import Known, arrays_of, broadcast, first_of, full_on_device, layouts_of
+from .operands import Known, arrays_of, as_dtype, broadcast, first_of, full_on_device, layouts_of
 from .times import Shown, Times
 
 
@@ -120,16 +120,11 @@ class Scan:
                         f"one of shape {('...', *new.shape)} of it; expected the same shape".replace("'", "")
                     )
                 if dtype_of(x) != new.dtype:
-                    self.operands[i] = self._as_dtype(x, new.dtype)
+                    self.operands[i] = as_dtype(x, new.dtype)
                     changed = True
             if not changed:
                 return plan
         raise TypeError(f"{self.name}: {self.function._name} changes the dtype of its carry at each time")
-
-    def _as_dtype(self, x: Any, dtype: np.dtype) -> Any:
-        if isinstance(x, np.ndarray):
-            return x.astype(dtype)
-        return namespace_of(x).astype(x, getattr(namespace_of(x), dtype.name))
 
     # --- running ---
 
@@ -272,7 +267,8 @@ class Scan:
             settings.why = "there is one series" if program else self.plan.why_not_on_device
             return None
         given, moving = self._arrays_of_host(like)
-        ys = self._targets(times, outs, [*given, *moving])
+        in_order = [x if isinstance(x, np.ndarray) and x.flags.c_contiguous else None for x in outs]
+        ys = self._targets(times, in_order, [*given, *moving])  # the kernel's results have time first
         carry = [np.empty((*self.batch, *x.shape), x.dtype) for x in self.plan.results[:count]]
         info = np.zeros((*self.batch, 3), np.int32) if self.plan.columns else None
         cores = map(len, self.function._inputs[count:])

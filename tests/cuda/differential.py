@@ -66,6 +66,7 @@ _LARGE = (
     "det",
     "slogdet",
     "cho",
+    "ldl",
     "solve_triangular",
     "linsolve, general",
     "eig",
@@ -73,8 +74,7 @@ _LARGE = (
     "qr",
     "lstsq",
 )
-_OTHERS = ("solve, symmetric", "solve, lower", "solve, upper")
-OF_LARGE = [x for x in OF_MATRICES if x.startswith(_LARGE) and not x.startswith(_OTHERS)]
+OF_LARGE = [x for x in OF_MATRICES if x.startswith(_LARGE)]
 
 
 def stack(rng, m, n, dtype, count, definite=False):

@@ -6,7 +6,6 @@ import os
 import pytest
 from test_compile import KERNELS, OF_COMPLEX
 
-LARGE = ("systems_shared",)
 OF_ANY_SIZE = ("matmul_tiled", "matmul_tensor", "banded_parts")  # test_any_size, test_diagonals
 CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "4"))  # of a kernel
 
@@ -34,7 +33,7 @@ def test_kernel(emulated, tmp_path, kernel, capability):
     [
         kernel
         for kernel in OF_COMPLEX
-        if not kernel.endswith("_numbers") and kernel not in OF_ANY_SIZE + LARGE
+        if not kernel.endswith("_numbers") and kernel not in (*OF_ANY_SIZE, "systems_shared")
     ],
 )
 def test_complex_elements(emulated, kernel):
@@ -50,12 +49,15 @@ def test_few_rows(emulated, kernel, dtypes):
 
 
 @pytest.mark.parametrize(
-    ("dtypes", "seed"), [(("f32", "f64"), 148), (("c64", "c128"), 195)], ids=["real", "complex"]
+    ("kernel", "dtypes", "seed"),
+    [
+        ("systems_shared", ("f32", "f64"), 148),  # draws INV, LU and SOLVE first
+        ("systems_shared", ("c64", "c128"), 195),  # SOLVE and CHOLESKY
+        ("ldl_lanes", ("f32", "f64", "c64", "c128"), 0),
+    ],
 )
-@pytest.mark.parametrize("kernel", LARGE)
 def test_large(emulated, kernel, dtypes, seed):
-    """Of matrices that a block shares, in shared memory or outside of it. Seeds that draw INV, LU and SOLVE
-    first, and SOLVE and CHOLESKY."""
+    """Of matrices that a block shares, in shared memory or outside of it."""
     emulated("run.py", kernel, "--rows", "large", "--cases", CASES, "--seed", seed, "--dtypes", *dtypes)
 
 

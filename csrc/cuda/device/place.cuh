@@ -100,6 +100,7 @@ __device__ inline void put_integer(const smm_cuda_args &args, int which, long lo
  * unless ALWAYS_SHARED. Where that is OUTSIDE, in memory of the device, blocks stay for the matrices that follow. */
 template <class WORK, int MATRICES, bool ALWAYS_SHARED = false, class RUN>
 __device__ inline void with_work(const smm_cuda_args &args, RUN run) {
+    static_assert(!OUTSIDE || LANES >= 32, "threads of a warp take all steps together");
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
     if constexpr (OUTSIDE) {
         WORK &own = static_cast<WORK *>(args.workspace)[q];

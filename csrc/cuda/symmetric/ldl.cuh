@@ -4,7 +4,7 @@
  * The results are those of kernels/ldl_lanes.h. LANES threads have a matrix, whose lower triangle is in shared memory;
  * in the form UPPER that is A's upper triangle, with the order of rows and columns turned round. Which rows a step
  * exchanges and how large its block is differs from matrix to matrix, so the matrices of a warp may be at different
- * columns. Their threads take all steps together, until the last matrix is done.
+ * columns. Their threads take all steps together, until the last matrix is done. A block of more threads has one.
  *
  * Whoever includes it has Elements (element.cuh). */
 constexpr bool HERMITIAN = COMPLEX && !(SMM_FORM & 256); /* SMM_SYMMETRIC */
@@ -29,6 +29,15 @@ struct Work {
     __device__ Element &l(int second, int j) { return elements[TRIANGLE + second * N + j]; }
     __device__ Element &x(int i, int column) { return elements[TRIANGLE + i * COLUMNS + column]; }
 };
+
+/* All threads of the warp, or of the block. */
+__device__ inline void wait_together() {
+    if constexpr (BY_BLOCK)
+        wait();
+    else
+        __syncwarp();
+}
+__device__ inline bool true_in_any(bool x) { return BY_BLOCK ? x : __any_sync(WARP, x); } /* of a block's one matrix */
 
 /* Element (j, i), from (i, j). */
 __device__ inline Element mirrored(Element x) { return HERMITIAN ? conjugate(x) : x; }
@@ -57,26 +66,27 @@ __device__ inline int choose(Work &w, int k, int &p) {
         if (size > most) most = size, far = i;
     }
 #pragma unroll
-    for (int bits = LANES / 2; bits > 0; bits /= 2) {
+    for (int bits = LANES_OF_WARP / 2; bits > 0; bits /= 2) {
         const T size = across(most, bits);
         const int i = across(far, bits);
         if (size > most || (size == most && i < far)) most = size, far = i;
     }
+    const Sized found = join_warps(Sized{most, far}, larger_of);
+    most = found.size, far = found.place;
     const T own = k < N ? size_of(w.a(k, k)) : T(0), bound = product(alpha, most);
     const bool unsure = own == own && !(own >= bound);
     p = k;
-    if (__any_sync(WARP, unsure)) {
+    if (true_in_any(unsure)) {
 #pragma unroll 1
         for (int j = k + lane(); unsure && j < N; j += LANES) {
             if (j == far) continue;
             const T size = size_of(j < far ? w.a(far, j) : w.a(j, far));
             row = size > row ? size : row;
         }
+        const auto larger = [](T x, T y) { return y > x ? y : x; };
 #pragma unroll
-        for (int bits = LANES / 2; bits > 0; bits /= 2) {
-            const T size = across(row, bits);
-            row = size > row ? size : row;
-        }
+        for (int bits = LANES_OF_WARP / 2; bits > 0; bits /= 2) row = larger(row, across(row, bits));
+        row = join_warps(row, larger);
         if (unsure && !(own >= product(bound, quotient_of(most, row)))) {
             p = far;
             order = size_of(w.a(far, far)) >= product(alpha, row) ? 1 : 2;
@@ -156,17 +166,17 @@ __device__ inline void subtract(Work &w, int k, int last) {
 __device__ inline int factor(Work &w) {
     int info = 0, p;
 #pragma unroll 1
-    for (int k = 0; __any_sync(WARP, k < N);) {
+    for (int k = 0; true_in_any(k < N);) {
         const int order = choose(w, k, p), last = order == 2 ? k + 1 : k;
-        __syncwarp();
+        wait_together();
         if (p != last) exchange(w, k, last, p);
         if (lane() == 0 && k < N) w.pivots[k] = w.pivots[last] = order == 2 ? -(p + 1) : p + 1;
         if (!order && k < N && !info) info = k + 1;
-        __syncwarp();
+        wait_together();
         if (order) divide(w, k, last);
-        __syncwarp();
+        wait_together();
         if (order) subtract(w, k, last);
-        __syncwarp();
+        wait_together();
         k = last + 1;
     }
     return info;
@@ -177,16 +187,18 @@ __device__ inline int row_of(int pivot) { return (pivot > 0 ? pivot : -pivot) - 
 
 /* B becomes the conjugate of X if A is Hermitian, else X. */
 __device__ inline void solve(Work &w) {
-    unsigned ends = 0; /* bit i: row i ends a block of order 2 */
+    unsigned ends[ceil_div(N, 32)] = {}; /* bit i: row i ends a block of order 2 */
+    const auto word = [](int i) { return N > 32 ? i / 32 : 0; };
+    const auto is_end = [&](int i) { return ends[word(i)] >> i % 32 & 1; };
 #pragma unroll 1
-    for (int k = 0; __any_sync(WARP, k < N);) {
+    for (int k = 0; true_in_any(k < N);) {
         int last = N;
         if (k < N) {
             const int pivot = w.pivots[k];
             last = k + order_of(pivot) - 1;
             for (int c = lane(); c < COLUMNS; c += LANES) swap(w.x(last, c), w.x(row_of(pivot), c));
         }
-        __syncwarp();
+        wait_together();
 #pragma unroll 1
         for (int e = lane(); e < (N - 1 - last) * COLUMNS; e += LANES) {
             const int i = last + 1 + e / COLUMNS, c = e % COLUMNS;
@@ -194,15 +206,15 @@ __device__ inline void solve(Work &w) {
             if (last > k) x = multiply_subtract(w.a(i, last), w.x(last, c), x);
             w.x(i, c) = x;
         }
-        if (last > k) ends |= 1u << last % 32;
-        __syncwarp();
+        if (last > k) ends[word(last)] |= 1u << last % 32;
+        wait_together();
         k = last + 1;
     }
 #pragma unroll 1
     for (int e = lane(); e < N * COLUMNS; e += LANES) {
         const int i = e / COLUMNS, c = e % COLUMNS;
-        if (ends >> i & 1) continue;
-        if (ends >> i >> 1 & 1) {
+        if (is_end(i)) continue;
+        if (i + 1 < N && is_end(i + 1)) {
             const Block b(w, i);
             const Element y0 = quotient_of(w.x(i, c), b.right), y1 = quotient_of(w.x(i + 1, c), b.below);
             w.x(i, c) = quotient_of(multiply_add(b.d1, y0, negative(y1)), b.determinant);
@@ -211,7 +223,7 @@ __device__ inline void solve(Work &w) {
             w.x(i, c) = quotient_of(w.x(i, c), w.a(i, i));
         }
     }
-    __syncwarp();
+    wait_together();
     for (int c = lane(); c < COLUMNS; c += LANES) /* each sum waits for the one before: a lane has whole columns */
 #pragma unroll 1
         for (int end = N; end > 0;) {
@@ -225,7 +237,7 @@ __device__ inline void solve(Work &w) {
             swap(w.x(end - 1, c), w.x(row_of(pivot), c));
             end = begin;
         }
-    __syncwarp();
+    wait_together();
 }
 
 /* A pivot counts from the other end. 0, which is none, if it is no row. */
@@ -274,14 +286,14 @@ __device__ inline int ldl(Work &w, A a, Pivots pivots, B b, To to, long long col
     load(w, a);
     int info = 0;
     if constexpr (FACTORS) {
-        __syncwarp();
+        wait_together();
         info = factor(w);
         if (info) info = turned(info - 1) + 1;
     } else {
         for (int i = lane(); i < N; i += LANES) w.pivots[i] = turned_pivot(pivots.at(turned(i), 0));
-        __syncwarp();
+        wait_together();
         info = -wrong_pivot(w.pivots);
-        __syncwarp();
+        wait_together();
         for (int i = lane(); info && i < N; i += LANES) w.pivots[i] = i + 1; /* rows there are */
     }
     if constexpr (SOLVES) {
@@ -291,13 +303,13 @@ __device__ inline int ldl(Work &w, A a, Pivots pivots, B b, To to, long long col
                 const int i = e / COLUMNS, c = e % COLUMNS;
                 w.x(i, c) = column + c < columns ? Element(b.at(turned(i), column + c)) : element_of(0);
             }
-            __syncwarp();
+            wait_together();
             solve(w);
             for (int e = lane(); e < N * COLUMNS; e += LANES) {
                 const int i = e / COLUMNS, c = e % COLUMNS;
                 if (column + c < columns) to.at(turned(i), column + c) = info ? not_an_element() : mirrored(w.x(i, c));
             }
-            __syncwarp();
+            wait_together();
         }
     } else {
         for (int e = lane(); e < N * N; e += LANES) {

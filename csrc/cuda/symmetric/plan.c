@@ -12,8 +12,10 @@ static int bytes_of_matrix(const smm_cuda_problem *p, int lanes) {
 
 bool smm_ldl_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_LDL && p->op != SMM_OP_LDL_SOLVE && p->op != SMM_OP_SOLVE_SYM) return false;
-    if (!smm_cuda_whole_matrices(p, x, grid)) return false;
-    grid->shared = grid->matrices * bytes_of_matrix(p, x->lanes);
+    const bool by_block = x->lanes > 32;
+    if (!smm_cuda_whole_matrices(p, x, grid) || by_block != (p->n > SMM_CUDA_MOST_ORDER)) return false;
+    if (x->outside && !by_block) return false;
+    grid->shared = x->outside ? 0 : grid->matrices * bytes_of_matrix(p, x->lanes);
     return true;
 }
 
@@ -24,6 +26,13 @@ void smm_ldl_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     int lanes = p->n <= 4 ? 1 : p->n <= 8 ? 2 : 4;
     if (p->op == SMM_OP_LDL && p->n >= 4) lanes *= 2;
     if (p->op != SMM_OP_LDL && p->k > 1) lanes = most(lanes, least(power_of_two(p->k), 32));
+    if (p->n > SMM_CUDA_MOST_ORDER) lanes = p->n <= 64 ? 64 : 128;
     while (lanes < 32 && 32 / lanes * bytes_of_matrix(p, lanes) > OF_WARP) lanes *= 2;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_ldl_lanes, .lanes = lanes, .threads = p->n <= 12 ? 64 : 32};
+    *x = (smm_cuda_parameters){
+        .kernel = SMM_CUDA_KERNEL_ldl_lanes, .lanes = lanes, .threads = p->n <= 12 ? 64 : most(lanes, 32)};
+}
+
+double smm_ldl_lanes_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
+    (void)args;
+    return x->outside ? bytes_of_matrix(p, x->lanes) : 0;
 }
