@@ -69,7 +69,7 @@ static inline bool smm_cuda_are_few(const smm_cuda_problem *p, const smm_cuda_pa
 /* The same where the lanes of a matrix work with so many bytes: in registers, in shared memory, or outside of both. */
 static inline bool smm_cuda_work_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, bool in_registers,
                                       int bytes, smm_cuda_grid *grid) {
-    if (!smm_cuda_whole_matrices(p, x, grid) || (x->outside && (in_registers || x->lanes < 32))) return false;
+    if (!smm_cuda_whole_matrices(p, x, grid) || (x->outside && (in_registers || grid->matrices > 1))) return false;
     if (!in_registers && !x->outside) grid->shared = bytes * grid->matrices;
     if (x->outside) grid->resident = 1; /* of a multiprocessor: L2 has room for about as many (H200) */
     return true;

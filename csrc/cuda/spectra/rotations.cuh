@@ -133,6 +133,7 @@ template <int N, class V, class Find> __device__ inline void sweep(Sweep<N> (&x)
  * outside of it. */
 template <int N, class Diagonals, class Run> __device__ inline int run_nearby(Diagonals &x, Run run) {
 #if SMM_OUTSIDE
+    static_assert(SMM_THREADS == LANES, "one matrix of a block");
     __shared__ Diagonals own;
     EACH(int i = lane(); i < N; i += LANES) {
         own.d[i] = x.d[i];
