@@ -9,7 +9,8 @@ import numpy as np
 from .._base.errors import LinAlgError, shown
 from .._base.shapes import dtype_of
 from .._calls.arrays import without_labels
-from .._libraries import on_device
+from .._libraries import is_group, on_device, type_name
+from .._libraries.dask import is_lazy
 from .._programs.arrays import on_host
 from .._programs.compose import namespace_of
 from .._programs.cuda_steps import NotFused
@@ -78,6 +79,9 @@ def associative_scan(function: Callable[..., Any], xs: Any, *, reverse: bool = F
         raise TypeError(f"{name}: function is {shown(function)}; expected a function")
     fused = function if isinstance(function, Fused) else fuse(function)
     given = list(xs) if isinstance(xs, tuple) else [xs]
+    for x in given:
+        if is_group(x) or is_lazy(x):
+            raise TypeError(f"{name}: xs has a {type_name(x)}; expected arrays, as of one length or chunk")
     arrays = [without_labels(x) for x in given]
     arrays = [x if hasattr(x, "dtype") and hasattr(x, "ndim") else np.asarray(x) for x in arrays]
     if not arrays or any(not x.ndim for x in arrays):

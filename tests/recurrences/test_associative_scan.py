@@ -93,6 +93,10 @@ def test_bad_input():
             "xs have 3, 4 times",
         ),
         (lambda: smallmm.associative_scan(affine, np.ones((3, 2, 2))), "affine: c is missing"),
+        (
+            lambda: smallmm.associative_scan(product, smallmm.Group([np.ones((3, 2, 2))])),
+            "associative_scan: xs has a Group",
+        ),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             wrong()
