@@ -465,6 +465,14 @@ def test_loops_are_timed_when_asked(rng):
         assert core.time_loops(False) == 0
 
 
+@pytest.mark.parametrize("n", [16, 33, 100, 128])
+def test_two_complex_matrices_are_served(n):
+    a = np.eye(n) * np.full((2, 1, 1), 1j)
+    with smallmm.patched("numpy"):
+        for call in ((L.solve, a, a), (L.inv, a), (L.det, a), (L.slogdet, a)):
+            assert smallmm.explain(*call).by == "smallmm"
+
+
 def test_explanations_say_why_numpy_computes(rng):
     a = rng.standard_normal((1000, 3, 3))
     with smallmm.patched("numpy"):
