@@ -19,7 +19,18 @@ from .._base.shapes import is_complex
 from .._calls.calls import checked, delivered, outs_with_info, run
 from .._functions.products import batched_matmul
 from .._libraries.dask import is_lazy
-from .._programs.compose import array_of, cast, composed, count, dtype_name, holds, joined, namespace_of
+from .._programs.compose import (
+    HALVES,
+    array_of,
+    cast,
+    composed,
+    count,
+    dtype_name,
+    full_dtype_name,
+    holds,
+    joined,
+    namespace_of,
+)
 from . import triangles
 from .schur import schur_ex
 
@@ -68,10 +79,12 @@ def _delivered(op: str, a: Any, results: tuple[Any, Any, Any], out: Any) -> Any:
     What is computed later, or recorded, is complex, because nothing is known of its eigenvalues."""
     x, negative, info = results
     outs = outs_with_info(op, out)
-    if not is_complex(array_of(op, "a", a)) and not is_lazy(x) and not hasattr(x, "record"):
+    a = array_of(op, "a", a)
+    if not is_complex(a) and not is_lazy(x) and not hasattr(x, "record"):
         xp = namespace_of(x) if hasattr(x, "ndim") else np
         if holds(xp, negative == 0, unknown=False):
             x = xp.real(x) + 0.0  # dense
+            x = cast(xp, x, full_dtype_name(a)) if full_dtype_name(a) in HALVES else x
     return checked(op, delivered(op, outs, (x, info)), NOT_DEFINED, wanted=out)
 
 

@@ -11,7 +11,7 @@ from .._base.options import one_of
 from .._base.shapes import is_complex
 from .._calls.calls import run, several
 from .._calls.twins import twin_of, with_info
-from .._programs.compose import array_of, cast, namespace_of
+from .._programs.compose import HALVES, array_of, cast, full_dtype_name, namespace_of
 
 _direct = _core.direct["schur"]
 
@@ -135,5 +135,5 @@ def _as_complex(a: Any) -> Any:
     a = array_of("schur", "a", a)
     if is_complex(a):
         return a
-    single = str(a.dtype).endswith(("float16", "float32"))
+    single = full_dtype_name(a) in (*HALVES, "float32")
     return cast(namespace_of(a), a, "complex64" if single else "complex128")

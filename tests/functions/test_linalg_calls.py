@@ -528,7 +528,8 @@ class TestJax:
 
 
 class TestDask:
-    @pytest.mark.parametrize("name", OF_MATRICES)
+    # The type of sqrtm's results depends on eigenvalues, if they are known
+    @pytest.mark.parametrize("name", [name for name in OF_MATRICES if not name.startswith("sqrtm")])
     def test_stays_lazy(self, name, function, rng):
         da = pytest.importorskip("dask.array")
         if name == "lu_solve":
@@ -821,7 +822,7 @@ class TestPivots:
 class TestExplain:
     @pytest.mark.parametrize("n", [1, 4, 16, 32])
     @pytest.mark.parametrize(
-        "name", [name for name in OF_MATRICES if not name.endswith(("diagonal", "banded", "auto"))]
+        "name", [name for name in OF_MATRICES if not name.endswith(("diagonal", "banded", "auto", "complex"))]
     )
     def test_kernels(self, function, isa, dtype, n, rng):
         a, b = definite(rng, (100, n, n), dtype), normal(rng, (100, n, 2), dtype)
