@@ -220,6 +220,6 @@ def _layout_of(
     if found == expected:
         return Layout("flat", (), at == 0)
     if not any(found[: len(batch)]):
-        return Layout("one", inner)
+        return Layout("one", inner, at == 0)
     aligned = at == 0 and not any(step * itemsize % VECTOR for step in steps)
     return Layout("strided", inner, aligned)

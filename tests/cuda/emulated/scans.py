@@ -31,7 +31,19 @@ def main():
                 carry, xs, consts = drawn(SCANS[name], RNG, times, batch)
                 for options in ({}, {"reverse": True}, {"every": 3}, {"outputs": "last"}):
                     compare(SCANS[name], carry, xs, consts, options, cuda.to_device, cuda.to_host)
+    shared_by_all()
     return in_parts()
+
+
+def shared_by_all():
+    """xs that all series read, at an address that is not a multiple of a vector."""
+    function = smallmm.fuse(lambda c, x: (0.5 * c + x, c * x), "(n),(n)->(n),(n)")
+    carry, x = RNG.standard_normal((37, 4)).astype("f4"), RNG.standard_normal((5, 5)).astype("f4")
+    for step in (slice(1, None), slice(0, 4)):
+        expected = smallmm.scan(function, carry, x[:, step])
+        found = smallmm.scan(function, cuda.to_device(carry), cuda.to_device(x)[:, step])
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(cuda.to_host(a), b)
 
 
 def prefixes():
