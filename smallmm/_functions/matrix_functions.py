@@ -209,7 +209,7 @@ def sqrtm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True,
     ValueError, TypeError
         As `solve`; `assume_a` is another value; `out` is real and the result complex.
     NotImplementedError
-        General matrices of order above 32 on a GPU; `logm` and `powm` of them in a fused function.
+        General matrices of order above 128 on a GPU; `logm` and `powm` of them in a fused function.
 
     See Also
     --------

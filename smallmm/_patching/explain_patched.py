@@ -17,7 +17,7 @@ class PatchedLoop(NamedTuple):
 
     ufunc: str
     dtype: str
-    order: int  # the greatest of the core dimensions; 0: above 32, or one is empty
+    order: int  # the greatest of the core dimensions; 0: above 128, or one is empty
     calls: int  # one for each run of evenly spaced matrices
     matrices: int  # of all these calls
     fewest: int | None  # in a call for which smallmm computes it; None: it never does

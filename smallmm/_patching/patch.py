@@ -404,7 +404,7 @@ def patch_report() -> PatchReport:
     -------
     PatchReport
         Its ``rows`` say how many calls, and matrices, of a function and an order (the greatest of the core
-        dimensions; 0: above 32, or one is empty) were served by smallmm, or handed on and why. A function
+        dimensions; 0: above 128, or one is empty) were served by smallmm, or handed on and why. A function
         has the name that it has within: ``np.linalg.cholesky`` is ``cholesky_lo``, ``torch.linalg.cholesky``
         is ``aten.linalg_cholesky_ex``.
 

@@ -70,7 +70,7 @@ def schur(
     ValueError, TypeError
         As `solve`; `output` is another word.
     NotImplementedError
-        n is above 32 and the arrays are on a GPU.
+        n is above 128 and the arrays are on a GPU.
 
     See Also
     --------

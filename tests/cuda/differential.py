@@ -70,6 +70,7 @@ _LARGE = (
     "solve_triangular",
     "linsolve, general",
     "eig",
+    "schur",
     "svd",
     "qr",
     "lstsq",

@@ -72,6 +72,8 @@ def test_large(emulated, kernel, dtypes, seed):
         ("svd", "33 f64 20x60 c64"),
         ("svd full", "60x20 f32 40x30 c128"),
         ("eig", "34 f32 33 c64"),
+        ("schur", "33 f64 34 c64"),
+        ("sqrtm", "33 c64"),
     ],
 )
 def test_large_matrices(emulated, name, cases):

@@ -24,6 +24,8 @@ FUNCTIONS = {
     "svd": [lambda a: smallmm.svd_ex(a, full_matrices=False), smallmm.svdvals_ex],
     "svd full": [smallmm.svd_ex],
     "eig": [smallmm.eig_ex, smallmm.eigvals_ex],
+    "schur": [smallmm.schur_ex],
+    "sqrtm": [smallmm.sqrtm_ex],
 }
 
 
