@@ -2,21 +2,11 @@
 
 import numpy as np
 import pytest
+from scans import affine, multiplied, sum_of_inverses
 
 import smallmm
 
 LENGTHS = [1, 2, 31, 32, 33, 34, 64, 65, 66, 200, 1025, 4200]
-
-
-@smallmm.fuse("(n,n),(n,n)->(n,n)")
-def product(a, b):
-    return a @ b
-
-
-@smallmm.fuse("(n,n),(n),(n,n),(n)->(n,n),(n)")
-def affine(a, b, c, d):
-    """x -> c (a x + b) + d"""
-    return c @ a, c @ b + d
 
 
 def one_by_one(a, reverse):
@@ -32,7 +22,7 @@ def one_by_one(a, reverse):
 def test_products(times, reverse, rng):
     for batch in ((), (3,), (2, 1)):
         a = 0.6 * rng.standard_normal((times, *batch, 3, 3))
-        found = smallmm.associative_scan(product, a, reverse=reverse)
+        found = smallmm.associative_scan(multiplied, a, reverse=reverse)
         expected = one_by_one(a, reverse)
         assert (found.shape, found.dtype) == (a.shape, a.dtype)
         scale = np.abs(expected).max(axis=(-2, -1), keepdims=True)
@@ -59,17 +49,11 @@ def test_numbers():
 def test_bits_depend_on_the_times_alone(rng):
     """Of threads, batch and layout."""
     a = rng.standard_normal((500, 4, 3, 3)).astype(np.float32)
-    whole = smallmm.associative_scan(product, a)
+    whole = smallmm.associative_scan(multiplied, a)
     with smallmm.threads(3):
-        np.testing.assert_array_equal(smallmm.associative_scan(product, a), whole)
-    np.testing.assert_array_equal(smallmm.associative_scan(product, a[:, 2]), whole[:, 2])
-    np.testing.assert_array_equal(smallmm.associative_scan(product, np.asfortranarray(a)), whole)
-
-
-@smallmm.fuse("(n,n),(n,n)->(n,n)")
-def sum_of_inverses(a, b):
-    """A^-1 + B^-1, inverted: matrices in parallel."""
-    return smallmm.inv(smallmm.inv(a) + smallmm.inv(b))
+        np.testing.assert_array_equal(smallmm.associative_scan(multiplied, a), whole)
+    np.testing.assert_array_equal(smallmm.associative_scan(multiplied, a[:, 2]), whole[:, 2])
+    np.testing.assert_array_equal(smallmm.associative_scan(multiplied, np.asfortranarray(a)), whole)
 
 
 def test_failures(rng):
@@ -86,16 +70,16 @@ def test_failures(rng):
 def test_bad_input():
     for wrong, message in (
         (lambda: smallmm.associative_scan(1, np.ones(3)), "associative_scan: function is 1"),
-        (lambda: smallmm.associative_scan(product, 2.0), "associative_scan: xs is 2.0; expected arrays"),
-        (lambda: smallmm.associative_scan(product, ()), r"associative_scan: xs is \(\)"),
+        (lambda: smallmm.associative_scan(multiplied, 2.0), "associative_scan: xs is 2.0; expected arrays"),
+        (lambda: smallmm.associative_scan(multiplied, ()), r"associative_scan: xs is \(\)"),
         (
             lambda: smallmm.associative_scan(affine, (np.ones((3, 2, 2)), np.ones((4, 2)))),
             "xs have 3, 4 times",
         ),
         (lambda: smallmm.associative_scan(affine, np.ones((3, 2, 2))), "affine: c is missing"),
         (
-            lambda: smallmm.associative_scan(product, smallmm.Group([np.ones((3, 2, 2))])),
-            "associative_scan: xs has a Group",
+            lambda: smallmm.associative_scan(multiplied, smallmm.Group([np.ones((3, 2, 2))])),
+            "associative_scan: xs has a smallmm.Group",
         ),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
@@ -106,13 +90,13 @@ def test_bad_input():
 def test_torch(torch, rng):
     a = rng.standard_normal((200, 2, 3, 3))
     for reverse in (False, True):
-        found = smallmm.associative_scan(product, torch.from_numpy(a), reverse=reverse)
+        found = smallmm.associative_scan(multiplied, torch.from_numpy(a), reverse=reverse)
         assert isinstance(found, torch.Tensor)
-        np.testing.assert_array_equal(found.numpy(), smallmm.associative_scan(product, a, reverse=reverse))
+        np.testing.assert_array_equal(found.numpy(), smallmm.associative_scan(multiplied, a, reverse=reverse))
 
 
 @pytest.mark.needs_library
 def test_jax(jax, rng):
     a = rng.standard_normal((130, 3, 3)).astype(np.float32)
-    found = smallmm.associative_scan(product, jax.numpy.asarray(a))
-    np.testing.assert_array_equal(np.asarray(found), smallmm.associative_scan(product, a))
+    found = smallmm.associative_scan(multiplied, jax.numpy.asarray(a))
+    np.testing.assert_array_equal(np.asarray(found), smallmm.associative_scan(multiplied, a))
