@@ -171,13 +171,14 @@ def explain(op: str | Callable[..., Any], /, *arrays: Any, out: Any = None, **kw
     found = found_in(name, operands[0] if operands else kwargs["a"]) if looks else ()
     if found:
         kwargs |= {"assume_a": max(found, key=itemgetter(1))[0], "lower": True}
-    try:  # some options make a composition of a function that has kernels
-        with offloaded(_Explaining()):
-            _core.explain(_unchecked, function, *operands, **given, **kwargs)
-    except _Met as met:
-        steps = met.explain()
-        if steps is not None:
-            return steps._replace(name=name)
+    if not found:  # which a list of steps would not show
+        try:  # some options make a composition of a function that has kernels
+            with offloaded(_Explaining()):
+                _core.explain(_unchecked, function, *operands, **given, **kwargs)
+        except _Met as met:
+            steps = met.explain()
+            if steps is not None:
+                return steps._replace(name=name)
     plan = _core.explain(_unchecked, function, *operands, **given, **kwargs)
     packed = tuple(x for x in "ab" if plan.pop(f"pack_{x}"))
     architecture = re.search(r"_sm(\d+)$", plan["kernel"] or "")
