@@ -7,7 +7,7 @@ from differential import Run
 
 @pytest.mark.parametrize("seed", range(8))
 def test_layouts(seed, capsys):
-    run = Run("host", 1 / 3, verbose=False)
+    run = Run("host", 1 / 3, 1 / 4, verbose=False)
     for shape in range(10):
         run.shape(1000 * seed + shape, 8)
     assert run.compared.total() > 20
