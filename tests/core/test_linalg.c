@@ -417,6 +417,8 @@ static double bound_of(const struct problem *p, int i, const smm_operand *expect
             for (int part = 1; part < parts_of(type_of(p, i)) && !is_integer(p->call.op, i); part++)
                 most = fmax(most, fabs(load_part(x, type_of(p, i), part)));
         }
+    /* So they may in a Schur form, where vectors differ with them. */
+    if (p->call.op == SMM_OP_SCHUR && !is_integer(p->call.op, i)) return 4 * (double)p->call.n * most;
     if (p->call.op == SMM_OP_SOLVE_MIXED && is_integer(p->call.op, i)) return 64; /* rounding decides whether it ends */
     return is_integer(p->call.op, i) ? 0 : 50 * (double)(p->call.m + p->call.n) * u * most;
 }
