@@ -108,6 +108,7 @@ template <class W> __device__ inline int give_root(W &x, const smm_cuda_args &ar
     if (good) {
         const bool odd = multiply_add(times, times, -back) != 0; /* the root of an odd power of two is inexact */
         if (odd) times = root(product(T(0.5), back));
+        wait(); /* for those that still look for the next window */
         EACH(int e = lane(); e < N * N && odd; e += LANES)
             x.h[e / N * PITCH + e % N] = scaled(x.h[e / N * PITCH + e % N], T(2));
         wait();

@@ -128,6 +128,8 @@ def shape_of(chance, name, rows):
         m, n = chance.randint(1, 8), chance.choice((chance.randint(1, 9), chance.randint(10, 80)))
         return n - 1 if "tri" in name else m, chance.choice((1, 1, 2, 3, 5)), n
     m = n = chance.choice((chance.randint(1, 12), chance.randint(9, 24), chance.randint(17, 32)))
+    if name in ("eig", "schur", "sqrtm"):  # which take the emulated GPU seconds
+        m = n = chance.randint(1, 14)
     if few:
         m = n = chance.randint(1, most_few)
     if rows == "large":
