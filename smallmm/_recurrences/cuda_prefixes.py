@@ -15,6 +15,7 @@ from .._programs.cuda_steps import VECTOR
 from .._programs.dtypes import COMPLEX
 from .cuda_loop import INFO, Loop, loop_kernel
 
+_MOST_LAYOUTS = 64
 _REGION = 256  # bytes, of which the parts of the workspace are multiples
 
 
@@ -69,7 +70,9 @@ class Ladder:
         self.dtypes = [np.dtype(dtype) for _, dtype, _, _ in outputs[: self.count]]
         self.shapes = [shape for _, _, shape, _ in outputs[: self.count]]
         self.has_info = len(outputs) > 2 * self.count
-        self.places: dict[tuple[int, int], int] = {}  # of levels and arrays in the workspace; of carries: 0
+        # Where each level's elements begin in the workspace. Level 0, which lies in the operands, has there
+        # the last carries of launches, which nobody reads.
+        self.places: dict[tuple[int, int], int] = {}
         self.bytes = 0
         for level, length in enumerate([lengths[1], *lengths[1:]]):
             for j, (dtype, shape) in enumerate(zip(self.dtypes, self.shapes, strict=True)):
@@ -98,6 +101,8 @@ class Ladder:
         """What `_core.device_program` asks: kernels, blocks, arguments, and which arrays these are about."""
         key = device, layouts[: self.count]
         if key not in self._known:
+            if len(self._known) >= _MOST_LAYOUTS:
+                self._known.clear()
             self._known[key] = self._made(device, layouts)
         return self._known[key]
 
