@@ -19,7 +19,8 @@ MOST_OF_PEERS = 100_000  # some take a second for that
 LOOPS = 2000  # matrices for those who call a function for each of them; these, or fewer of slow ones:
 LOOPING = {"qr": LOOPS, "eig": 100, "eigvals": 100}
 LOOPING_COMPLEX = dict.fromkeys(("eigh", "eigvalsh", "svd", "svdvals", "cholesky"), LOOPS)
-JAX_ORDERS = (2, 4, 8, 16, 32)  # it compiles each shape anew
+LOOPING_LARGER = dict.fromkeys(("qr", "eigh", "svd"), 100)  # above order 32
+JAX_ORDERS = (2, 4, 8, 16, 32, 64, 128)  # it compiles each shape anew
 
 
 class Timed(NamedTuple):
@@ -231,9 +232,10 @@ def frameworks(problem: Problem, inputs: list[Any], out: Any) -> Iterator[Timed]
                 words, call, batch = functions[problem["op"]]
                 yield Timed(who, words, call, min(batch, len(inputs[0])))
             continue
-        loops = (LOOPING | LOOPING_COMPLEX if inputs[0].is_complex() else LOOPING).get(name)
+        looping = LOOPING | (LOOPING_COMPLEX if inputs[0].is_complex() else {})
+        loops = (looping | (LOOPING_LARGER if n > 32 else {})).get(name)
         compiles = who.name == "JAX" and name != "matmul" and n not in JAX_ORDERS
-        if compiles or (who.name == "CuPy" and loops):
+        if compiles or (who.name == "CuPy" and name in looping):
             continue
         few = [x[:loops] for x in inputs]
         a, b = few if len(few) == 2 else (few[0], None)

@@ -1,6 +1,7 @@
 """Factorizations, solves and spectra on a GPU beside the libraries a user has, and beside the copy.
 
     python -m benchmarks.device.linalg --topic square   # orders 1..32, operands of 1 GiB
+    python -m benchmarks.device.linalg --topic larger   # orders to 128, 1000 matrices
     python -m benchmarks.device.linalg --topic small    # batches of 100 to 100,000, CUDA graph replayed
     python -m benchmarks.device.linalg --topic call     # host side of inv_ex and solve_ex
     python -m benchmarks.device.linalg --topic rights   # solves with as many right-hand sides as rows
@@ -52,6 +53,8 @@ COMPLEX = (
     *("SOLVE", "SOLVE_POS", "SOLVE_SYM", "LDL", "EIGH", "EIGVALSH", "SVD", "SVDVALS", "EIG", "EIGVALS"),
 )
 FEW = (2, 3, 4, 8, 16, 32)
+LARGER = (33, 48, 64, 96, 128)
+LARGER_OPS = ("LU", "SOLVE", "INV", "CHOLESKY", "QR", "LSTSQ", "EIGH", "SVD")
 MOST = 1 << 20  # matrices of derivatives, whose host side else takes the time
 MOST_OF_EIGH = 10_000  # of PyTorch, whose library refuses many
 
@@ -68,6 +71,13 @@ def beside(run: Run, problems: list[Problem], only: tuple[str, ...] | None = Non
 def square(run: Run, options: argparse.Namespace) -> None:
     dtypes = options.dtype or ("f32", "f64")
     beside(run, [problem_of(op, x, n) for op in options.op or OPS for x in dtypes for n in options.n])
+
+
+def larger(run: Run, options: argparse.Namespace) -> None:
+    """Above order 32, where a block of threads has one matrix."""
+    orders = LARGER[: 1 if run.quick else None]
+    wanted = product(options.op or LARGER_OPS, options.dtype or ("f32", "f64", "c128"), orders)
+    beside(run, [problem_of(op, dtype, n, small=1) for op, dtype, n in wanted])
 
 
 def few(
@@ -143,6 +153,7 @@ def call(run: Run, options: argparse.Namespace) -> None:
 
 TOPICS = {
     "square": square,
+    "larger": larger,
     "small": small,
     "call": call,
     "derivatives": derivatives,

@@ -32,7 +32,7 @@ from .suite import Problem, Run, Stack, main, precompile, problem_of, progress, 
 from .timing import host_side, time_all, time_one
 
 SMALL_ORDERS, SMALL_BATCHES = (2, 3, 4, 8, 16, 32), (100, 1000, 10_000, 100_000)
-LARGER = (36, 40, 44, 48, 52, 56, 60, 64)
+LARGER = (36, 40, 44, 48, 52, 56, 60, 64, 96, 128)
 
 
 def squares(run: Run, orders: list[int]) -> None:

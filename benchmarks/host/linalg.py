@@ -18,18 +18,19 @@ import numpy as np
 import smallmm
 from smallmm import _core
 from smallmm._tools.bench import Call, Entry
-from smallmm._tools.operations import Operation
+from smallmm._tools.operations import Operation, stack
 from smallmm._tools.progress import tqdm
 
 from ..report import verdicts_linalg
-from ..report.results import OURS
+from ..report.results import NUMPY, OURS
 from . import roofline, suite
 from .arena import OUT_OF_CACHE, stack_of
 from .operations import CORE, LINALG
-from .suite import KERNEL_CACHE, TAKE_COMPLEX, Bench
+from .suite import KERNEL_CACHE, LARGER, LARGER_CACHE, TAKE_COMPLEX, Bench
 
 THREAD_CACHE = 5 << 18  # bytes of operands per thread: 16 threads stay below the 24 MB from which we stream
 OUT_OF_CACHE_OPS = ("lu_factor", "cholesky")
+MANY = 320  # matrices of larger orders for all threads
 
 
 def cases(bench: Bench, topic: str, orders: list[int]) -> Iterator[tuple[Operation, str, int]]:
@@ -61,6 +62,18 @@ def complex_numbers(bench: Bench) -> None:
         bench.time(list(bench.entries(among, op, dtype, stack, regime="in-cache")))
 
 
+def larger(bench: Bench) -> None:
+    """Orders above 32, real and complex, one thread, through the Python API."""
+    among = bench.only(*TAKE_COMPLEX)
+    bench.options.dtype += bench.complex_dtypes()[:1]
+    for op, dtype, n in cases(
+        bench, "larger", bench.options.n or [*LARGER[: 1 if bench.options.quick else None]]
+    ):
+        if dtype[0] != "c" or CORE[op.name].name in _core.complex_operations:
+            drawn = stack_of(op, dtype, n, LARGER_CACHE)
+            bench.time(list(bench.entries(among, op, dtype, drawn, regime="in-cache")), least=3)
+
+
 def kernels(bench: Bench) -> None:
     """Ours in L2, one thread, called from C, beside the FMA peak."""
     for op, dtype, n in cases(bench, "kernels", bench.orders((2, 3, 4, 6, 8, 12, 16, 24, 32))):
@@ -90,6 +103,23 @@ def threads(bench: Bench) -> None:
             same = {"regime": "in-cache", "threads": count, "switch_threads": True}
             entries += bench.entries(among, op, dtype, stack, **same)
         bench.time(entries, 2 * bench.budget_s, sample_s, least=21)
+    bench.set_threads(1)
+
+
+def larger_threads(bench: Bench) -> None:
+    """320 matrices of orders above 32, f64: ours on one and on all CPUs, NumPy on all."""
+    bench.options.dtype = ["f64"]
+    counts = bench.thread_counts()
+    everybody = [(OURS, 1), (OURS, counts[-1]), (NUMPY, counts[-1])]
+    for op, dtype, n in cases(
+        bench, "threads", bench.options.n or [*LARGER[:: 5 if bench.options.quick else 1]]
+    ):
+        many = {"regime": f"batch-{MANY}", "switch_threads": True}
+        drawn = stack(op, dtype, n, MANY)
+        entries: list[Entry] = []
+        for who, count in dict.fromkeys(everybody):
+            entries += bench.entries(bench.only(who), op, dtype, drawn, threads=count, **many)
+        bench.time(entries, bench.budget_s, 1e-2, least=3)
     bench.set_threads(1)
 
 
@@ -144,6 +174,8 @@ SUITE = suite.Suite(
     topics={
         "square": (square, {}),
         "complex_numbers": (complex_numbers, {}),
+        "larger": (larger, {}),
+        "larger_threads": (larger_threads, {}),
         "kernels": (kernels, {}),
         "memory": (memory, {}),
         "threads": (threads, {}),

@@ -29,7 +29,7 @@ from ..report import verdicts_matmul
 from ..report.results import NUMPY, OURS
 from . import roofline, suite
 from .arena import MATMUL, OUT_OF_CACHE, Arena, arena_for, batch_for, stack_of
-from .suite import KERNEL_CACHE, TAKE_COMPLEX, Bench
+from .suite import KERNEL_CACHE, LARGER, LARGER_CACHE, TAKE_COMPLEX, Bench
 
 Shape = tuple[int, int, int]  # m, k, n
 
@@ -58,6 +58,16 @@ def square(bench: Bench) -> None:
     """Square matrices in cache, one thread, through the Python API: every contender, every n."""
     orders = bench.orders(range(1, 33))
     in_cache(bench, "square", {n: (n, n, n) for n in orders}, bench.everybody)
+
+
+def larger(bench: Bench) -> None:
+    """Square matrices of orders above 32, real and complex, one thread, through the Python API."""
+    among = bench.only(*TAKE_COMPLEX)
+    orders = bench.options.n or LARGER[: 1 if bench.options.quick else None]
+    for dtype in [*bench.options.dtype, *bench.complex_dtypes()[:1]]:
+        for n in tqdm(orders, desc=f"larger {dtype}"):
+            stack = stack_of(MATMUL, dtype, n, LARGER_CACHE)
+            bench.time(list(bench.entries(among, MATMUL, dtype, stack, regime="in-cache")))
 
 
 def vector(bench: Bench) -> None:
@@ -233,6 +243,7 @@ SUITE = suite.Suite(
     summary=__doc__.splitlines()[0],
     topics={
         "square": (square, {}),
+        "larger": (larger, {}),
         "complex_numbers": (complex_numbers, {}),
         "beside_real": (beside_real, {}),
         "vector": (vector, {}),

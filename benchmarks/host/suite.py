@@ -36,6 +36,8 @@ from .operations import CORE
 FOREIGN = re.compile(r"(OPENBLAS|GOTO|MKL|OMP|KMP|BLIS|VECLIB|SMALLMM)_")
 QUICK = (2, 3, 4, 8, 16, 32)
 TAKE_COMPLEX = (OURS, NUMPY, "SciPy", "PyTorch")  # among the contenders
+LARGER = (33, 40, 48, 64, 100, 128)  # orders whose kernels hold one matrix at a time
+LARGER_CACHE = 1 << 22  # bytes of operands of these orders: 16 matrices and more, in the last cache
 KERNEL_CACHE = 1 << 19  # bytes of operands for kernels in C: half an L2 of 1 MB
 KERNEL_TIMES = 16  # how often a call of a kernel works through them
 

@@ -197,6 +197,18 @@ def factorizations(machine: Machine, slug: str) -> list[str]:
     return parts
 
 
+def larger_linalg(rows: list[Row]) -> str:
+    """Above order 32, beside the fastest other."""
+    orders = sorted({r["n"] for r in rows})
+    lines: dict[tuple[str, str], list[str]] = {}
+    for ours, case in with_ours(rows, "op", "dtype", "n"):
+        best = best_other(case)
+        line = lines.setdefault((ours["op"], ours["dtype"]), [f"{operation(ours['op'])} {ours['dtype']}"])
+        line.append(f"{ns(ours):.3g}" + (f", {ratio(best, ours):.3g}x {best['contender']}" if best else ""))
+    head = f"ns a matrix of {rows[0]['batch']}, times faster than the best other; n ="
+    return f"{table([head, *map(str, orders)], lines.values())}\n\n({origin(rows)})"
+
+
 def small_linalg(rows: list[Row]) -> str:
     """Ours for batches of three sizes."""
     orders = sorted({r["n"] for r in rows})
@@ -347,6 +359,7 @@ TOPICS: dict[str, dict[str, Callable[[list[Row]], str]]] = {
     "banded": {"long": diagonals, "parts": parts},
     "matmul": {"larger": larger, "rect": rect, "layout": layout, "small": small, "call": call},
     "linalg": {
+        "larger": larger_linalg,
         "small": small_linalg,
         "call": call_linalg,
         "rights": rights,

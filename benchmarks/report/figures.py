@@ -16,7 +16,7 @@ from smallmm._tools.plots import colour, draw_times, legend, logarithmic, over_o
 
 from . import headline
 from .host import roofline_panels
-from .results import NUMPY, Cases, Results, Row, best_other, ns, ratio
+from .results import EVERY_ORDER, NUMPY, Cases, Results, Row, best_other, ns, ratio
 
 mpl.use("svg")
 # Text stays text. Sizes are those of a figure as wide as a page, or as a phone that lies on its side.
@@ -238,17 +238,17 @@ def draw(results: Results) -> None:
         for slug, machine in results.machines("host", suite).items():
             if machine.topics["square"]:
                 if suite == "matmul":
-                    found = {dtype: machine.cases("square", dtype) for dtype in ("f64", "f32")}
+                    found = {dtype: machine.cases(EVERY_ORDER, dtype) for dtype in ("f64", "f32")}
                 else:
                     ops = [op for op in OPERATIONS if op in {r["op"] for r in machine.topics["square"]}]
-                    found = {f"{op} f64": machine.cases("square", "f64", op) for op in ops}
+                    found = {f"{op} f64": machine.cases(EVERY_ORDER, "f64", op) for op in ops}
                 title = f"one thread, in cache: {machine.name}"
                 draw_suite(results.folder / "host" / f"{suite}-{slug}.svg", found, title)
         for slug, machine in results.machines("device", suite).items():
             if suite == "matmul":
-                found = {dtype: machine.cases("square", dtype) for dtype in ("f64", "f32")}
+                found = {dtype: machine.cases(EVERY_ORDER, dtype) for dtype in ("f64", "f32")}
             else:
-                found = {f"{op} f64": machine.cases("square", "f64", op) for op in ON_DEVICE}
+                found = {f"{op} f64": machine.cases(EVERY_ORDER, "f64", op) for op in ON_DEVICE}
             draw_shares(results.folder / "device" / f"{suite}-{slug}.svg", found, machine.name)
     slug, machine = next(iter(results.machines("host", "matmul").items()))
     title = f"products on one thread: {machine.name}"

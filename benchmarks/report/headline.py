@@ -7,7 +7,7 @@ from smallmm._tools.bench import OURS
 
 from .device import suite_of
 from .markdown import losses, number, picture
-from .results import NUMPY, Cases, Results, ns
+from .results import EVERY_ORDER, NUMPY, Cases, Results, ns
 
 HEADLINE = ("matmul", "solve")
 ORDER = 4
@@ -52,7 +52,7 @@ def panels(results: Results) -> dict[str, dict[str, Cases]]:
         found[op] = {
             machine.name + (", one core" if where == "host" else ""): {
                 n: {who: r for who, r in case.items() if not r.get("less")}
-                for n, case in sorted(machine.cases("square", "f64", op).items())
+                for n, case in sorted(machine.cases(EVERY_ORDER, "f64", op).items())
             }
             for where, machine in machines.items()
         }

@@ -97,6 +97,7 @@ def matmul_details(results: Results) -> str:
             parts.append(picture("ns per matrix against n", f"host/matmul-{slug}.svg"))
         for topic, what in (
             ("square", "square matrices"),
+            ("larger", "square matrices"),
             ("vector", "a square matrix times a vector"),
             ("memory", "square matrices"),
             ("complex_numbers", "complex square matrices"),
@@ -181,7 +182,7 @@ def roofline(results: Results) -> str:
 
 # Contenders as letters in a cell.
 LETTERS = {NUMPY: "N", "SciPy": "S", "PyTorch": "P", "LAPACKE loop (MKL)": "L", "MKL compact": "C"}
-LISTED = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+LISTED = (2, 3, 4, 6, 8, 12, 16, 24, 32, 33, 40, 48, 64, 100, 128)
 
 
 def factorizations(machine: Machine, topic: str, dtype: str) -> str:
@@ -225,6 +226,20 @@ def threads(machine: Machine) -> str:
     return table(["times one thread, n =", *map(str, orders)], lines)
 
 
+def many_threads(machine: Machine) -> str:
+    """Orders above 32 on all threads, beside NumPy on as many."""
+    rows = machine.topics["larger_threads"]
+    one = {(r["op"], r["n"]): r for r in rows if r["threads"] == 1}
+    lines: dict[str, list[str]] = {}
+    for ours, case in with_ours([r for r in rows if r["threads"] > 1], "op", "n"):
+        alone, numpy = factor(one[ours["op"], ours["n"]], ours), factor(case.get(NUMPY), ours)
+        lines.setdefault(ours["op"], [ours["op"]]).append(f"{alone}, {numpy}" if numpy else alone)
+    orders = sorted({r["n"] for r in rows})
+    count = max(r["threads"] for r in rows)
+    head = f"f64, {rows[0]['batch']} matrices, {count} threads: times faster than one thread, than NumPy, n ="
+    return f"{table([head, *map(str, orders)], lines.values())}\n\nC{provenance(rows)}"
+
+
 def linalg_caption(machine: Machine, topic: str) -> str:
     rows = machine.topics[topic]
     versions = {r["contender"]: r["version"] for r in rows if r["contender"] != OURS}
@@ -262,6 +277,11 @@ def linalg_details(results: Results) -> str:
             parts.append(linalg_caption(machine, "square"))
             parts += [factorizations(machine, "square", dtype) for dtype in ("f64", "f32")]
             parts.append(lost_factorizations(machine))
+        if machine.topics["larger"]:
+            parts += ["Orders above 32:", linalg_caption(machine, "larger")]
+            parts += [factorizations(machine, "larger", dtype) for dtype in ("f64", "f32", "c128")]
+        if machine.topics["larger_threads"]:
+            parts += ["Orders above 32 on several threads:", many_threads(machine)]
         for topic, dtypes in (("complex_numbers", ("c128", "c64")), ("memory", ("f64", "f32"))):
             if machine.topics[topic]:
                 parts += [linalg_caption(machine, topic)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from .results import OURS, Row, label, ns, ratio
 
-COLUMNS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
+COLUMNS = (2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 33, 40, 48, 64, 100, 128)
 
 
 def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:

@@ -14,6 +14,7 @@ from .. import records
 from ..records import Row
 
 NUMPY = "NumPy"
+EVERY_ORDER = ("square", "larger")  # the topics that have square matrices, to order 32 and above
 LIMIT = "roofline"  # the contender of rows that say what the machine can do
 # Contenders that are libraries: tables of products name the function that was called instead.
 LIBRARIES = (NUMPY, "SciPy", "PyTorch", "CuPy", "JAX")
@@ -76,10 +77,12 @@ class Machine:
     def date(self) -> str:
         return max(r["date"] for rows in self.topics.values() for r in rows)
 
-    def cases(self, topic: str, dtype: str, op: str = "matmul") -> Cases:
-        """The rows of one thread by order and contender; of a matrix times a vector n is 1."""
+    def cases(self, topic: str | tuple[str, ...], dtype: str, op: str = "matmul") -> Cases:
+        """The rows of one thread, of one topic or several, by order and contender; of a matrix times a vector
+        n is 1."""
         found: Cases = defaultdict(dict)
-        for r in self.topics[topic]:
+        topics = (topic,) if isinstance(topic, str) else topic
+        for r in (row for name in topics for row in self.topics[name]):
             if r["dtype"] == dtype and r.get("threads", 1) == 1 and r["op"] in (op, "2r1w-nt"):
                 found[max(r["n"], r["k"])][r["op"] if r["contender"] == LIMIT else r["contender"]] = r
         return found

@@ -23,7 +23,7 @@ MUST = {
 
 def must(op: str, dtype: str, n: int) -> float:
     """The percentage asked; 0 where nothing is."""
-    if op not in MUST or n < AT[0]:
+    if op not in MUST or not AT[0] <= n <= AT[-1]:
         return 0
     line = MUST[op][dtype == "f32"]
     if n in AT:

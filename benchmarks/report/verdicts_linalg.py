@@ -19,6 +19,15 @@ IN_CACHE = {
     "det": (40, 35, 20, 18, 15, 9, 6.5, 4.5, 4),
     "qr": (15, 15, 15, 12, 12, 8, 7, 5, 4),
 }
+LARGER_ORDERS = (33, 40, 48, 64, 100, 128)
+# The same of larger orders.
+LARGER = {
+    **dict.fromkeys(("solve", "det"), (3, 3, 2.5, 2, 1.3, 1.2)),
+    **dict.fromkeys(("inv", "cholesky", "svd"), (2.5, 2.2, 2, 1.7, 1.3, 1.2)),
+    **dict.fromkeys(("eigh",), (2.5, 2.5, 2, 1.7, 1.3, 1.2)),
+    **dict.fromkeys(("qr",), (2, 1.9, 1.7, 1.5, 1.3, 1.2)),
+}
+EFFICIENT = 0.8  # of all threads together, the share of the speed of one times their number
 COMPLEX_ORDERS = (2, 3, 4, 8, 16, 32)
 # The same of c128.
 IN_CACHE_COMPLEX = {"solve": (25, 25, 20, 9, 4, 2.5), "cholesky": (8, 8, 8, 6, 4, 2.5)}
@@ -90,6 +99,21 @@ def complex_numbers(rows: list[Row]) -> Iterator[Verdict]:
     yield from beside_the_best(rows)
 
 
+def larger(rows: list[Row]) -> Iterator[Verdict]:
+    yield from beside_numpy(rows, "f64", LARGER_ORDERS, LARGER)
+    yield from beside_the_best(rows)
+
+
+def larger_threads(rows: list[Row]) -> Iterator[Verdict]:
+    """All CPUs beside one, and beside NumPy on all."""
+    one = {(r["op"], r["n"]): r for r in rows if r["threads"] == 1}
+    for ours, case in with_ours([r for r in rows if r["threads"] > 1], "op", "n"):
+        op, n, count = ours["op"], ours["n"], ours["threads"]
+        yield at_least(f"{op} n={n}: {count} threads / 1", ns(one[op, n]) / ns(ours), EFFICIENT * count)
+        if NUMPY in case:
+            yield at_least(f"{op} n={n}, {count} threads: NumPy / ours", ns(case[NUMPY]) / ns(ours), 1)
+
+
 def kernels(rows: list[Row]) -> Iterator[Verdict]:
     for ours, _ in cases(rows):
         op, dtype, n = ours["op"], ours["dtype"], ours["n"]
@@ -132,5 +156,6 @@ def diagonals(rows: list[Row]) -> Iterator[Verdict]:
 
 
 JUDGES: dict[str, Judge] = {
-    judge.__name__: judge for judge in (square, complex_numbers, kernels, memory, threads, diagonals)
+    judge.__name__: judge
+    for judge in (square, larger, larger_threads, complex_numbers, kernels, memory, threads, diagonals)
 }

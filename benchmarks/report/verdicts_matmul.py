@@ -70,6 +70,12 @@ def square(rows: list[Row]) -> Iterator[Verdict]:
                     yield at_least(text, ratio, round(least, 3))
 
 
+def larger(rows: list[Row]) -> Iterator[Verdict]:
+    for ours, case in _cases(rows):
+        text = f"{ours['dtype']} n={ours['n']}: np.matmul / ours"
+        yield at_least(text, ns(case[NUMPY]) / ns(ours), 1, note=f" ({ns(ours):.3g} ns)")
+
+
 def complex_numbers(rows: list[Row]) -> Iterator[Verdict]:
     for ours, case in _cases(rows):
         dtype, n = ours["dtype"], ours["n"]
@@ -194,7 +200,7 @@ def avx2(rows: list[Row]) -> Iterator[Verdict]:
 JUDGES: dict[str, Judge] = {
     judge.__name__: judge
     for judge in (
-        *(square, vector, complex_numbers, beside_real, memory, kernels, rect, layout, threads),
+        *(square, larger, vector, complex_numbers, beside_real, memory, kernels, rect, layout, threads),
         *(overhead, avx2),
     )
 }
