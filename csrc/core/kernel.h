@@ -23,6 +23,9 @@ typedef struct smm_prefetch {
  * have small stacks: a kernel uses up to 96 KB of it. Anything larger lies in its thread's workspace. */
 typedef void smm_kernel_fn(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold);
 
+/* The transpose of each matrix. */
+static inline smm_operand smm_transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
+
 /* Operands that must be packed before a kernel can use them; or the kernel cannot run the call, or could but a later
  * one of the list is faster. */
 enum { SMM_PACK_A = 1, SMM_PACK_B = 2, SMM_STAGE_C = 4, SMM_UNFIT = 8, SMM_SLOWER = 16 };

@@ -141,8 +141,6 @@ static void normalise_view(const view *v) {
 
 /* --- Matmul ---------------------------------------------------------------------------------------- */
 
-static smm_operand transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
-
 /* C^T = B^T A^T: the same sums in the same order, hence the same bits. */
 static void swap(smm_call *c, smm_outer *outer) {
     smm_matmul_operands *const x = &c->matmul;
@@ -154,9 +152,9 @@ static void swap(smm_call *c, smm_outer *outer) {
         outer->stride[d][0] = outer->stride[d][b];
         outer->stride[d][b] = step;
     }
-    x->a = transposed(x->b);
-    x->b = transposed(a);
-    x->c = transposed(x->c);
+    x->a = smm_transposed(x->b);
+    x->b = smm_transposed(a);
+    x->c = smm_transposed(x->c);
     c->m = c->n;
     c->n = m;
 }
@@ -265,8 +263,8 @@ static void take_lower(smm_call *c) {
     const bool solves = (c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS) && !smm_is_complex(c->dtype);
     if (!(c->form & SMM_UPPER) || !(c->op == SMM_OP_CHOLESKY || solves)) return;
     c->form &= ~(unsigned)SMM_UPPER;
-    c->a = transposed(c->a);
-    if (c->op == SMM_OP_CHOLESKY) c->cholesky.l = transposed(c->cholesky.l);
+    c->a = smm_transposed(c->a);
+    if (c->op == SMM_OP_CHOLESKY) c->cholesky.l = smm_transposed(c->cholesky.l);
 }
 
 /* Whether the matrices of C follow each other without gaps. */

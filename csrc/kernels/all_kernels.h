@@ -46,6 +46,7 @@
 #include "cholesky/triangular_lanes.h"
 #include "banded/banded_lanes.h"
 #endif
+#include "cholesky/cholesky_single.h"
 #include "lu/lu_panels.h"
 #include "refinement/refinement_lanes.h"
 

@@ -237,6 +237,7 @@ static const smm_kernel svdvals_list[] = {
 static const smm_kernel cholesky_list[] = {
 #define CHOLESKY_LANES(n) ROW(cholesky_lanes_##n, 0, 0, n, any_needs, COLD),
 #include "../defs/tuning.def"
+    ROW(cholesky_single, 0, 0, 0, cholesky_single_needs, COLD),
     ROW(cholesky_lanes, 0, 0, 0, any_needs, COLD),
 };
 

@@ -52,7 +52,7 @@ def test_no_large_product_is_computed_element_by_element(of_a, of_b):
             assert "strided" not in plan.kernel, (m, k, n, order)
 
 
-@pytest.mark.parametrize("name", ["qr", "eigh", "eigvalsh", "svd", "svdvals"])
+@pytest.mark.parametrize("name", ["cholesky", "qr", "eigh", "eigvalsh", "svd", "svdvals"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_few_matrices_do_not_leave_lanes_empty(name, dtype):
     """One after the other they are faster, and have the bits that they have among many."""
@@ -61,7 +61,7 @@ def test_few_matrices_do_not_leave_lanes_empty(name, dtype):
     many = rng.standard_normal((40, n, n)).astype(dtype)
     if np.iscomplexobj(many):
         many.imag = rng.standard_normal((40, n, n))
-    many = many + many.conj().mT
+    many = many + many.conj().mT + 4 * n * np.eye(n, dtype=dtype)
     assert smallmm.explain(function, many[:1]).strategy == "single"
     assert smallmm.explain(function, many).strategy != "single"
     expected = function(many)
@@ -82,6 +82,7 @@ def test_few_matrices_do_not_leave_lanes_empty(name, dtype):
         ("cholesky_lanes", smallmm.cholesky, 2),
         ("eigh_lanes", smallmm.eigh, 2),
         ("ldl_lanes", smallmm.ldl_factor, 3),
+        ("cholesky_single", smallmm.cholesky, 9),
         ("qr_single", smallmm.qr, 9),
         ("eigh_single", smallmm.eigh, 9),
         ("eigvalsh_single", smallmm.eigvalsh, 17),

@@ -48,7 +48,7 @@ static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr
     const intptr_t n = call->n, most = SMM_MOST_ORDER * SIDES / n;
     const smm_solve_pos_operands *o = &call->solve_pos;
     const bool upper = call->form & SMM_UPPER;
-    const smm_operand a = upper ? (smm_operand){o->a.data, o->a.batch, o->a.col, o->a.row} : o->a;
+    const smm_operand a = upper ? smm_transposed(o->a) : o->a;
     const triangle_of l = {workspace->a, n, false, false, false}, conjugate = {workspace->a, n, true, true, false};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);

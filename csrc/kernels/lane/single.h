@@ -57,7 +57,31 @@ INLINE bool single_fits(const smm_call *call) { return call->m <= SMM_MOST_ORDER
 /* From an operand, or to it. */
 SHARED void KERNEL(single_move)(numbers_matrix a, const smm_operand *x, intptr_t q, bool stores) {
     const strides s = strides_of(x);
-    T *const p = (T *)x->data + q * s.batch;
+    T *const p = (T *)x->data + q * s.batch, *const w = (T *)a.at;
+    const intptr_t ld = a.step * (PARTS * LANES);
+    if (PARTS == 1 && s.col == 1) {
+        for (intptr_t i = 0; i < a.m; i++)
+            for (intptr_t j = 0; j < a.n; j += LANES) {
+                T *const there = p + i * s.row + j;
+                if (stores)
+                    lane_store_part(there, lane_load(w + i * ld + j), least(LANES, a.n - j));
+                else
+                    lane_store(w + i * ld + j, lane_load_part(there, least(LANES, a.n - j)));
+            }
+        return;
+    }
+    if (PARTS == 1 && s.row == 1) {
+        for (intptr_t i = 0; i < a.m; i += BLOCK)
+            for (intptr_t j = 0; j < a.n; j += BLOCK) {
+                const intptr_t rows = least(BLOCK, a.m - i), cols = least(BLOCK, a.n - j);
+                T *const here = w + i * ld + j, *const there = p + j * s.col + i;
+                if (stores)
+                    transpose_block(there, s.col, here, ld, cols, rows, rows);
+                else
+                    transpose_block(here, ld, there, s.col, rows, cols, cols);
+            }
+        return;
+    }
     const bool by_columns = s.row == PARTS && s.col != PARTS;
     const intptr_t outer = by_columns ? a.n : a.m, inner = by_columns ? a.m : a.n;
     for (intptr_t o = 0; o < outer; o++)
