@@ -11,7 +11,7 @@ bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t
     const int most = smm_cuda_most_order(op, dtype);
     if (!most) return false;
     if (smm_cuda_is_of_diagonals(op)) return n > 0 && n <= SMM_LONGEST && (m > 0 || op == SMM_OP_SOLVE_TRIDIAGONAL);
-    if (op == SMM_OP_MATMUL) return !smm_is_complex(dtype) || !smm_cuda_is_large(m, k, n);
+    if (op == SMM_OP_MATMUL) return true;
     return m > 0 && n > 0 && smm_cuda_fits_order(m, n, most);
 }
 
@@ -83,7 +83,7 @@ static smm_cuda_operand transposed(smm_cuda_operand x) {
 
 /* Real matrices that are symmetric have no form of their own. An upper triangle is the lower one of the transpose; but
  * that of complex Cholesky factors is to be conjugated, too. A product whose C is column-major is C^T = B^T A^T: then
- * this returns true. */
+ * this returns true. The kernel of any size does not tell the factors of complex products apart. */
 static bool normalise(smm_call *c, smm_cuda_operand x[]) {
     if (!smm_is_complex(c->dtype)) c->form &= ~SMM_SYMMETRIC;
     const bool from_factor = c->op == SMM_OP_CHO_SOLVE || c->op == SMM_OP_SOLVE_POS;
@@ -92,7 +92,9 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
         if (c->op == SMM_OP_CHOLESKY) x[SMM_CHOLESKY_l] = transposed(x[SMM_CHOLESKY_l]);
         c->form &= ~SMM_UPPER;
     }
-    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_MATMUL_c], c->m, c->n) == SMM_ORDER_ROW) return false;
+    if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_MATMUL_c], c->m, c->n) == SMM_ORDER_ROW ||
+        (smm_is_complex(c->dtype) && smm_cuda_is_large(c->m, c->k, c->n)))
+        return false;
     const smm_cuda_operand a = x[SMM_A];
     const intptr_t m = c->m;
     x[SMM_A] = transposed(x[SMM_MATMUL_b]);

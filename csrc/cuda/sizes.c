@@ -46,8 +46,7 @@ void smm_cuda_set_sizes(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t n)
     }
     const bool images = p->source_b == SMM_SOURCE_IMAGES;
     if (p->op == SMM_OP_MATMUL && !are_for_tensor_cores(p->dtype, m, k, n)) p->form &= ~SMM_TENSOR;
-    p->tiled = p->op == SMM_OP_MATMUL && !smm_is_complex(p->dtype) &&
-               (images || smm_cuda_is_large(m, k, n) || p->form & SMM_TENSOR);
+    p->tiled = p->op == SMM_OP_MATMUL && (images || smm_cuda_is_large(m, k, n) || p->form & SMM_TENSOR);
     p->m = p->tiled ? class_of(m) : m;
     p->k = p->tiled ? class_of(k) : k;
     p->n = p->tiled ? class_of(n) : n;

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from .._base.shapes import SCALED, broadcast_shapes, has_kernel, is_number, is_zero
+from .._base.shapes import broadcast_shapes, has_kernel
 from .._libraries.base import Device
 
 
@@ -23,26 +21,6 @@ def call(library: Device, gufunc: str, operands: dict[str, Any]) -> tuple[Any, .
     """The results of the gufunc, info included."""
     with library.in_own_precision():
         return FUNCTIONS[gufunc](library, *operands.values())
-
-
-def product(library: Device, gufunc: np.ufunc, operands: dict[str, Any], given: Any) -> list[Any]:
-    """Products of complex matrices. given: the caller's output, which beta multiplies."""
-    x, y, *_ = operands.values()
-    name = gufunc.__name__
-    x = x[..., None, :] if name == "vecmat" else x
-    y = y[..., :, None] if name == "matvec" else y
-    with library.in_own_precision():
-        result = library.matmul(x, y)
-    result = result[..., 0, :] if name == "vecmat" else result[..., 0] if name == "matvec" else result
-    if name in SCALED:
-        result = _factor(operands["alpha"]) * result
-        if not is_zero(operands["beta"]):
-            result = result + _factor(operands["beta"]) * given
-    return [result]
-
-
-def _factor(x: Any) -> Any:
-    return x if is_number(x) else _per_matrix(x)
 
 
 def _per_matrix(x: Any) -> Any:

@@ -137,8 +137,6 @@ def call(
     elif composition:
         results = composition.on_device(() if given else tuple(given_operands.values()), operands)
         results = results or list(composition.run(library.namespace, tuple(operands.values())))
-    elif gufunc.__name__ in PRODUCTS:
-        results = by_library.product(library, gufunc, operands, outputs[0].given)
     elif sizes["n"] == 0 or (sizes.get("m") == 0 and not is_of_diagonals(operation)):
         results = _of_nothing(library, gufunc, operands, shaped)
     elif not isinstance(library, BareDevice) and by_library.takes(gufunc.__name__, sizes, most):

@@ -186,9 +186,6 @@ class Device:
         size = self.namespace.abs(b)
         return self.namespace.sqrt(self.namespace.sum(size * size, axis=-1 if b.ndim == 1 else -2))
 
-    def matmul(self, x: Any, y: Any) -> Any:
-        return self.namespace.matmul(x, y)
-
     def in_own_precision(self) -> AbstractContextManager[Any]:
         """Context in which the library rounds no operands of its products."""
         return nullcontext()
@@ -253,12 +250,6 @@ class BareDevice(Device):
 
     def concat(self, stacks: list[Any]) -> Any:
         raise TypeError(f"{self.name} joins no arrays on a device, as those of a group are")
-
-    def matmul(self, x: Any, y: Any) -> Any:
-        raise NotImplementedError(
-            f"no kernel takes complex matrices of orders above {_core.limits['cuda_product_order']}, and "
-            f"{self.name} has no product of its own on a device"
-        )
 
 
 def places_of_windows(length: int, window: int, step: int) -> np.ndarray:

@@ -367,11 +367,6 @@ class JaxDevice(StandardDevice):
     def astype(self, x: Any, dtype: str) -> Any:
         return x.astype(dtype)
 
-    def matmul(self, x: Any, y: Any) -> Any:
-        import jax
-
-        return jax.numpy.matmul(x, y, precision="highest")  # by default float32 has the precision of TF32
-
 
 class _Memory:
     """New memory of ours, to write to."""

@@ -7,11 +7,17 @@ template <int WIDTH> __device__ inline Vector<WIDTH, Number> load(const Number *
     for (int e = 0; e < WIDTH; e++) v.x[e] = {parts.x[2 * e], parts.x[2 * e + 1]};
     return v;
 }
-template <int WIDTH> __device__ inline void store(Number *to, Vector<WIDTH, Number> v) {
+template <int WIDTH> __device__ inline Vector<2 * WIDTH> parts_of(const Vector<WIDTH, Number> &v) {
     Vector<2 * WIDTH> parts;
 #pragma unroll
     for (int e = 0; e < WIDTH; e++) parts.x[2 * e] = v.x[e].re, parts.x[2 * e + 1] = v.x[e].im;
-    store<2 * WIDTH>(reinterpret_cast<T *>(to), parts);
+    return parts;
+}
+template <int WIDTH> __device__ inline void store(Number *to, Vector<WIDTH, Number> v) {
+    store<2 * WIDTH>(reinterpret_cast<T *>(to), parts_of(v));
+}
+template <int WIDTH> __device__ inline void store_global(Number *to, Vector<WIDTH, Number> v) {
+    store_global<2 * WIDTH>(reinterpret_cast<T *>(to), parts_of(v));
 }
 template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(Number *to, const Number *from) {
     copy<2 * WIDTH, SHARED_BY_ALL>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
@@ -22,4 +28,15 @@ template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(Num
 constexpr int WIDEST = VECTOR * sizeof(T) / sizeof(Element);
 __host__ __device__ constexpr int widest_of(int length) {
     return length % WIDEST == 0 ? WIDEST : length % 2 == 0 ? most(WIDEST / 2, 1) : 1;
+}
+
+/* As factor_of: a number that matrix q has of an operand. */
+__device__ inline Element coefficient(const smm_cuda_args &args, int which, long long q) {
+#if SMM_COMPLEX
+    const smm_cuda_operand &x = args.operand[which];
+    return x.data ? static_cast<const Number *>(x.data)[offset_of(args, x, q)]
+                  : Number{static_cast<T>(args.number[which]), static_cast<T>(args.imaginary[which])};
+#else
+    return factor_of(args, which, q);
+#endif
 }

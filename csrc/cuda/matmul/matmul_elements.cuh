@@ -15,14 +15,3 @@ __device__ inline Element term(Element x, Element y) { return EXCHANGED ? produc
 __device__ inline Element add_term(Element x, Element y, Element sum) {
     return EXCHANGED ? multiply_add(y, x, sum) : multiply_add(x, y, sum);
 }
-
-/* alpha or beta of matrix q. */
-__device__ inline Element coefficient(const smm_cuda_args &args, int which, long long q) {
-#if SMM_COMPLEX
-    const smm_cuda_operand &x = args.operand[which];
-    return x.data ? static_cast<const Number *>(x.data)[offset_of(args, x, q)]
-                  : Number{static_cast<T>(args.number[which]), static_cast<T>(args.imaginary[which])};
-#else
-    return factor_of(args, which, q);
-#endif
-}

@@ -3,19 +3,21 @@
 
 /* A place in shared memory, behind which others are at constant distances: the compiler would keep many of these in
  * registers, and add what changes to each. */
-__device__ inline T *base(const T *x) { return at_shared_address(kept(shared_address(x))); }
+template <class X> __device__ inline X *base(const X *x) {
+    return reinterpret_cast<X *>(at_shared_address(kept(shared_address(x))));
+}
 
 /* Where the elements of a panel of LINES rows of A (columns of B) lie in shared memory: lines side by side, so that a
  * thread reads vectors of them. Tensor cores take single elements, so that terms which memory has side by side (ALONG)
- * stay so; what they take of four terms lies in different banks. */
+ * stay so; what they take of four real terms, or two complex ones, lies in different banks. */
 template <int LINES, bool ALONG> struct Layout {
     static constexpr bool AS_IT_LIES = TENSOR && ALONG;
-    static constexpr int PITCH = AS_IT_LIES ? DEPTH + 4
-                                 : TENSOR   ? ceil_div(LINES, 16) * 16 + 4
-                                            : ceil_div(LINES, VECTOR) * VECTOR + VECTOR;
+    static constexpr int PITCH = AS_IT_LIES ? DEPTH + 4 / PARTS
+                                 : TENSOR   ? ceil_div(LINES, 16 / PARTS) * (16 / PARTS) + 4
+                                            : ceil_div(LINES, WIDEST) * WIDEST + WIDEST;
     static constexpr int ELEMENTS = (AS_IT_LIES ? LINES : DEPTH) * PITCH;
     /* Neighbours in shared memory that are neighbours in memory, too, at most. */
-    static constexpr int WIDEST = !COPIES || (ALONG && !AS_IT_LIES) || (ALONG ? DEPTH : LINES) % VECTOR ? 1 : VECTOR;
+    static constexpr int TOGETHER = !COPIES || (ALONG && !AS_IT_LIES) || (ALONG ? DEPTH : LINES) % WIDEST ? 1 : WIDEST;
 
     __device__ static constexpr int place(int line, int term) {
         return AS_IT_LIES ? line * PITCH + term : term * PITCH + line;
@@ -32,7 +34,7 @@ template <int LINES, bool ALONG, int W> struct Panel : Layout<LINES, ALONG> {
     static constexpr int TEAM = most(least(WISHED, power_of_two(ALL_LINES)), LANES / ALL_TERMS), TEAMS = LANES / TEAM;
     static constexpr int TERMS = ALL_TERMS / TEAMS, COUNT = ceil_div(ALL_LINES, TEAM);
 
-    T x[COPIES ? 1 : TERMS][COPIES ? 1 : COUNT];
+    Element x[COPIES ? 1 : TERMS][COPIES ? 1 : COUNT];
 
     __device__ static int term(int lane, int t) {
         return (ALONG ? lane % TEAMS : lane / TEAM) * TERMS_AT_ONCE + terms_on(t);
@@ -45,23 +47,23 @@ template <int LINES, bool ALONG, int W> struct Panel : Layout<LINES, ALONG> {
     __device__ static bool exists(int lane, int l) { return COUNT * TEAM == ALL_LINES || line(lane, l) < LINES; }
 
     /* Where a lane's elements are in an image: the first one, and how much further others. */
-    __device__ static T *own(T *image, int lane) {
+    __device__ static Element *own(Element *image, int lane) {
         return base(image + Layout<LINES, ALONG>::place(line(lane, 0), term(lane, 0)));
     }
     __device__ static constexpr int further(int t, int l) {
         return Layout<LINES, ALONG>::place(lines_on(l), terms_on(t));
     }
     /* From memory to own(), the first `count` of W elements; zeros take the place of the others. */
-    __device__ void bring(T *to, int lane, int t, int l, const InMemory *from, int count) {
+    __device__ void bring(Element *to, int lane, int t, int l, const Stored *from, int count) {
         if constexpr (!COPIES)
-            x[t][l] = count ? T(*from) : T(0);
+            x[t][l] = count ? Element(*from) : element_of(0);
         else if (exists(lane, l))
-            copy_some<W * sizeof(T)>(to + further(t, l), from, count * static_cast<int>(sizeof(T)));
+            copy_some<W * sizeof(Element)>(to + further(t, l), from, count * static_cast<int>(sizeof(Element)));
     }
     /* What registers have comes to shared memory. */
-    __device__ void put(T *image, int lane) const {
+    __device__ void put(Element *image, int lane) const {
         if constexpr (!COPIES) {
-            T *const to = own(image, lane);
+            Element *const to = own(image, lane);
 #pragma unroll
             for (int t = 0; t < TERMS; t++)
 #pragma unroll
@@ -74,7 +76,7 @@ template <int LINES, bool ALONG, int W> struct Panel : Layout<LINES, ALONG> {
 /* Which part of A or B a thread brings first: lines from `first` on, of `lines`, and terms from k on. Lines beyond the
  * last are that one. */
 struct Begin {
-    const InMemory *from;
+    const Stored *from;
     long long line_step, term_step, first, lines, k;
     int lane;
 
@@ -84,18 +86,18 @@ struct Begin {
 /* A panel of a matrix in memory. EVEN: neighbours in memory follow each other without a gap, lines are all there, and
  * vectors are aligned. */
 template <int LINES, bool ALONG, bool EVEN>
-struct Stored : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::WIDEST : 1> {
-    static constexpr int W = EVEN ? Layout<LINES, ALONG>::WIDEST : 1;
+struct Given : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::TOGETHER : 1> {
+    static constexpr int W = EVEN ? Layout<LINES, ALONG>::TOGETHER : 1;
     static constexpr bool ONE = EVEN && !ALONG; /* address for all lines */
     typedef Panel<LINES, ALONG, W> P;
-    const InMemory *at[ONE ? 1 : P::COUNT];
+    const Stored *at[ONE ? 1 : P::COUNT];
     long long step; /* from term to term */
 
     __device__ static bool is_even(const Begin &x) {
         const long long to_next = ALONG ? x.term_step : x.line_step, to_others = ALONG ? x.line_step : x.term_step;
         return to_next == 1 && (to_others | (ALONG ? x.k : x.first)) % W == 0 &&
                (ALONG || x.first + LINES <= x.lines) &&
-               reinterpret_cast<unsigned long long>(x.from) % (W * sizeof(InMemory)) == 0;
+               reinterpret_cast<unsigned long long>(x.from) % (W * sizeof(Stored)) == 0;
     }
     __device__ void begin(const Begin &x, const smm_cuda_images &) {
         step = EVEN && ALONG ? 1 : x.term_step;
@@ -103,12 +105,12 @@ struct Stored : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::WIDEST : 1> {
         for (int l = 0; l < (ONE ? 1 : P::COUNT); l++)
             at[l] = x.from + x.line(P::line(x.lane, l)) * x.line_step + (x.k + P::term(x.lane, 0)) * step;
     }
-    __device__ const InMemory *from(int t, int l) const {
+    __device__ const Stored *from(int t, int l) const {
         return at[ONE ? 0 : l] + (ONE ? P::lines_on(l) : 0) + P::terms_on(t) * (EVEN && ALONG ? 1 : step);
     }
     /* Up to `terms` terms; the next call brings the next ones. */
-    __device__ void fetch(T *image, int terms, int lane, const smm_cuda_images &) {
-        T *const to = P::own(image, lane);
+    __device__ void fetch(Element *image, int terms, int lane, const smm_cuda_images &) {
+        Element *const to = P::own(image, lane);
 #pragma unroll
         for (int t = 0; t < P::TERMS; t++) {
             const int left = most(0, least(terms - P::term(lane, t), P::TERMS_AT_ONCE)) * P::LINES_AT_ONCE;
@@ -123,7 +125,7 @@ struct Stored : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::WIDEST : 1> {
 /* A panel of the im2col matrix, whose lines are outputs. In the padding are zeros. */
 template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG, 1> {
     typedef Panel<LINES, ALONG, 1> P;
-    const InMemory *at[P::COUNT];
+    const Stored *at[P::COUNT];
     int row[P::COUNT], column[P::COUNT];
     int tap[P::TERMS][2], step[2]; /* which element of a filter each term is, and how much further the next panel's */
     long long channel[P::TERMS], channels;
@@ -149,8 +151,8 @@ template <int LINES, bool ALONG> struct Gathered : Panel<LINES, ALONG, 1> {
         step[0] = DEPTH / across % down;
         channels = DEPTH / across / down * images.channel;
     }
-    __device__ void fetch(T *image, int terms, int lane, const smm_cuda_images &images) {
-        T *const to = P::own(image, lane);
+    __device__ void fetch(Element *image, int terms, int lane, const smm_cuda_images &images) {
+        Element *const to = P::own(image, lane);
 #pragma unroll
         for (int t = 0; t < P::TERMS; t++) {
             const int down = tap[t][0] * images.dilation[0], side = tap[t][1] * images.dilation[1];

@@ -16,19 +16,21 @@
 
 /* Tensor cores multiply blocks of doubles, if a slice has whole warps of 8 x 4 threads. They round each product and sum
  * as fma does, in the order of k (inverse/inv_tensor.cuh says more). */
+constexpr int PARTS = COMPLEX ? 2 : 1; /* of an element */
 constexpr bool TENSOR = sizeof(T) == 8 && __CUDA_ARCH__ >= 900 && LANES % 32 == 0 && ACROSS % 4 == 0 &&
-                        LANES / ACROSS % 8 == 0 && COLS % 2 == 0 && DEPTH % 4 == 0;
+                        LANES / ACROSS % 8 == 0 && PARTS * COLS % 2 == 0 && DEPTH % 4 == 0;
 constexpr bool COPIES = !CONVERTS;
-constexpr int STAGES = 1 + ceil_div(24, DEPTH), UNROLL = least(DEPTH, most(8, 1024 / (ROWS * COLS)));
+constexpr int STAGES = 1 + ceil_div(24, DEPTH);
+constexpr int UNROLL = least(DEPTH, most(8, 1024 / (ROWS * COLS * PARTS * PARTS)));
 
 #include "matmul_panels.cuh"
 
 constexpr bool A_ALONG = SMM_ORDER_A == SMM_ORDER_ROW, B_ALONG = SMM_ORDER_B == SMM_ORDER_COL;
 typedef Layout<HEIGHT, A_ALONG> LayoutA;
 typedef Layout<WIDTH, B_ALONG> LayoutB;
-template <bool EVEN> using PanelA = Stored<HEIGHT, A_ALONG, EVEN>;
+template <bool EVEN> using PanelA = Given<HEIGHT, A_ALONG, EVEN>;
 template <bool GATHERED, bool EVEN> struct ChooseB {
-    typedef Stored<WIDTH, B_ALONG, EVEN> Type;
+    typedef Given<WIDTH, B_ALONG, EVEN> Type;
 };
 template <bool EVEN> struct ChooseB<true, EVEN> {
     typedef Gathered<WIDTH, B_ALONG> Type;
@@ -36,22 +38,22 @@ template <bool EVEN> struct ChooseB<true, EVEN> {
 template <bool EVEN> using PanelB = typename ChooseB<OF_IMAGES, EVEN>::Type;
 constexpr int PANELS = LayoutA::ELEMENTS + LayoutB::ELEMENTS; /* of a stage of a slice */
 constexpr int FRONT = most(most(SLICES * STAGES * PANELS, SLICES > 1 ? SLICES * AREA : 0), THREADS);
-static_assert(SMM_SHARED == FRONT * sizeof(T), "the plan counts otherwise");
+static_assert(SMM_SHARED == FRONT * sizeof(Element), "the plan counts otherwise");
 
 /* The partial sums of a thread, of one level of its tree. They are apart from Tile, which must stay in registers. */
 struct Partial {
-    T sum[ROWS][COLS];
+    Element sum[ROWS][COLS];
 };
 
 /* A thread's tile of C: vectors of rows and columns, spread over that of its slice. A warp's are blocks of 8 x 8 for
- * tensor cores: thread 4 i + j has elements (i, 2 j) and (i, 2 j + 1) of each. Else it stands in rows of 8 threads, if
- * it can: those that differ in bit 0 alone read the same columns, in bit 1 the same rows, so that two groups of 8 are
- * served at a time. */
+ * tensor cores: thread 4 i + j has elements (i, 2 j) and (i, 2 j + 1) of each, which are the parts of a complex one.
+ * Else it stands in rows of 8 threads, if it can: those that differ in bit 0 alone read the same columns, in bit 1 the
+ * same rows, so that two groups of 8 are served at a time. */
 struct Tile {
-    static constexpr int VR = TENSOR ? 1 : width_of(ROWS), VC = TENSOR ? 2 : width_of(COLS);
+    static constexpr int VR = TENSOR ? 1 : widest_of(ROWS), VC = TENSOR ? 2 / PARTS : widest_of(COLS);
     static constexpr int ABREAST = TENSOR ? 4 : least(8, ACROSS); /* threads of a warp */
     static constexpr bool BY_WARPS = LANES % 32 == 0 && ABREAST >= 4 && DOWN % (32 / ABREAST) == 0;
-    T sum[ROWS][COLS];
+    Element sum[ROWS][COLS];
     int first_row, first_col; /* behind which the others are at constant distances */
 
     __device__ explicit Tile(int lane) {
@@ -72,7 +74,7 @@ struct Tile {
     __device__ int row(int r) const { return first_row + below(r); }
     __device__ int col(int c) const { return first_col + beside(c); }
 
-    __device__ void begin(T with) {
+    __device__ void begin(Element with) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -80,9 +82,9 @@ struct Tile {
     }
 
     /* A whole panel; `meanwhile` is called as early as nothing waits for it, and begins copies. */
-    template <class Call> __device__ void add_all(const T *a, const T *b, const Call &meanwhile) {
+    template <class Call> __device__ void add_all(const Element *a, const Element *b, const Call &meanwhile) {
         if constexpr (TENSOR)
-            add_blocks(a, b, meanwhile);
+            add_blocks(reinterpret_cast<const T *>(a), reinterpret_cast<const T *>(b), meanwhile);
         else {
             a = base(a + LayoutA::place(first_row, 0));
             b = base(b + LayoutB::place(first_col, 0));
@@ -99,7 +101,7 @@ struct Tile {
     }
     /* The first terms of a panel. Others are not multiplied: of what is added to a sum of -0, only -0 changes nothing.
      */
-    __device__ void add_some(const T *a, const T *b, int terms) {
+    __device__ void add_some(const Element *a, const Element *b, int terms) {
         a = base(a + LayoutA::place(first_row, 0));
         b = base(b + LayoutB::place(first_col, 0));
 #pragma unroll 1
@@ -110,20 +112,23 @@ struct Tile {
         }
     }
 
-    /* Thread 4 i + j has elements (i, j) of blocks of A, 8 x 4, and (j, i) of those of B. */
+    /* Thread 4 i + j has elements (i, j) of blocks of A, 8 x 4, and (j, i) of those of B. The parts of a complex A are
+     * twice as many real columns; each element of B is then two rows and columns, {{re, im}, {-im, re}}. */
     template <class X, class Call> __device__ void add_blocks(const X *a, const X *b, const Call &meanwhile) {
         const int i = threadIdx.x % 32 / 4, j = threadIdx.x % 4;
-        a = base(a + LayoutA::place(first_row, j));
-        b = base(b + LayoutB::place(first_col - 2 * j + i, j));
+        const unsigned sign = COMPLEX && j % 2 && i % 2 == 0 ? 0x80000000 : 0;
+        a = base(a + PARTS * LayoutA::place(first_row, j / PARTS) + j % PARTS);
+        b = base(b + PARTS * LayoutB::place(first_col - VC * j + i / PARTS, j / PARTS) + (i ^ j) % PARTS);
 #pragma unroll(UNROLL)
-        for (int k = 0; k < DEPTH; k += 4) {
-            X x[ROWS], y[COLS / 2];
+        for (int k = 0; k < DEPTH; k += 4 / PARTS) {
+            X x[ROWS], y[COLS / VC];
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) x[r] = a[LayoutA::place(below(r), k)];
+            for (int r = 0; r < ROWS; r++) x[r] = a[PARTS * LayoutA::place(below(r), k)];
 #pragma unroll
-            for (int c = 0; c < COLS / 2; c++) y[c] = b[LayoutB::place(beside(2 * c), k)];
+            for (int c = 0; c < COLS / VC; c++) y[c] = b[PARTS * LayoutB::place(beside(VC * c), k)];
 #pragma unroll
-            for (int c = 0; c < COLS / 2; c++) {
+            for (int c = 0; c < COLS / VC; c++) {
+                if (COMPLEX) y[c] = __hiloint2double(__double2hiint(y[c]) ^ sign, __double2loint(y[c]));
 #pragma unroll
                 for (int r = 0; r + 1 < ROWS; r += 2)
                     add_by_tensor_cores(block(r, c), block(r + 1, c), x[r], x[r + 1], y[c]);
@@ -132,23 +137,23 @@ struct Tile {
             if (k == 0) meanwhile();
         }
     }
-    __device__ T (&block(int r, int c))[2] { return reinterpret_cast<T(&)[2]>(sum[r][2 * c]); }
+    __device__ T (&block(int r, int c))[2] { return reinterpret_cast<T(&)[2]>(sum[r][VC * c]); }
 
     /* What a thread multiplies of one term. */
     struct Factors {
-        T x[ROWS], y[COLS];
+        Element x[ROWS], y[COLS];
 
-        __device__ void read(const T *a, const T *b, int k) {
+        __device__ void read(const Element *a, const Element *b, int k) {
             constexpr int WA = LayoutA::AS_IT_LIES ? 1 : VR, WB = LayoutB::AS_IT_LIES ? 1 : VC;
 #pragma unroll
             for (int r = 0; r < ROWS; r += WA) {
-                const Vector<WA> v = load<WA>(a + LayoutA::place(below(r), k));
+                const Vector<WA, Element> v = load<WA>(a + LayoutA::place(below(r), k));
 #pragma unroll
                 for (int e = 0; e < WA; e++) x[r + e] = v.x[e];
             }
 #pragma unroll
             for (int c = 0; c < COLS; c += WB) {
-                const Vector<WB> v = load<WB>(b + LayoutB::place(beside(c), k));
+                const Vector<WB, Element> v = load<WB>(b + LayoutB::place(beside(c), k));
 #pragma unroll
                 for (int e = 0; e < WB; e++) y[c + e] = v.x[e];
             }
@@ -177,7 +182,7 @@ struct Tile {
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
 #pragma unroll
-                for (int c = 0; c < COLS; c++) sum[r][c] = kept[level].sum[r][c] + sum[r][c];
+                for (int c = 0; c < COLS; c++) sum[r][c] = sum_of(kept[level].sum[r][c], sum[r][c]);
         }
         if (last || LEVELS == 0) return;
         int level = 0;
@@ -192,7 +197,7 @@ struct Tile {
 /* The sums of a slice's terms. */
 template <class PanelA, class PanelB>
 __device__ inline void add_panels(const smm_cuda_args &args, const Share &share, const Begin &begin_a,
-                                  const Begin &begin_b, Tile &tile, T *images) {
+                                  const Begin &begin_b, Tile &tile, Element *images) {
     const int panels_of_chunk = share.deep ? SUM_CHUNK / DEPTH : share.panels, lane = begin_a.lane;
     PanelA of_a;
     PanelB of_b;
@@ -200,12 +205,12 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
     of_b.begin(begin_b, args.images);
     int left = static_cast<int>(share.end - share.begin); /* terms from the present panel on, or none */
     const auto terms_of = [&](int panels_ahead) { return most(0, least(left - panels_ahead * DEPTH, DEPTH)); };
-    const auto fetch = [&](T *image, int terms) {
+    const auto fetch = [&](Element *image, int terms) {
         of_a.fetch(image, terms, lane, args.images);
         of_b.fetch(image + LayoutA::ELEMENTS, terms, lane, args.images);
         if (COPIES) end_of_copies();
     };
-    const auto put = [&](T *image) {
+    const auto put = [&](Element *image) {
         of_a.put(image, lane);
         of_b.put(image + LayoutA::ELEMENTS, lane);
     };
@@ -217,15 +222,15 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
         fetch(images + p * PANELS, terms_of(p));
         put(images + p * PANELS);
     }
-    const T nothing = -T(0); /* to which the first product is added without a change */
-    tile.begin(left > 0 ? nothing : T(0));
+    const Element nothing = negative(element_of(0)); /* to which the first product is added without a change */
+    tile.begin(left > 0 ? nothing : element_of(0));
     int stage = 0, free = (STAGES - 1) * PANELS; /* where the present panel is, and where the next one comes */
     int chunk = 0, of_chunk = 0;                 /* panels */
 #pragma unroll 1
     for (int p = 0; p < share.panels; p++) {
         if (COPIES) wait_for_copies<STAGES - 2>();
         __syncthreads();
-        const T *const a = images + stage, *const b = a + LayoutA::ELEMENTS;
+        const Element *const a = images + stage, *const b = a + LayoutA::ELEMENTS;
         const int later = terms_of(STAGES - 1);
         if (left >= DEPTH) /* NVRTC 13.0 compiles terms_of(0) == DEPTH to what is true of the last panel alone */
             tile.add_all(a, b, [&] { fetch(images + free, later); });
@@ -248,7 +253,7 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
 }
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    extern __shared__ __align__(16) T shared[];
+    extern __shared__ __align__(16) Element shared[];
     const smm_cuda_tiles &tiles = args.tiles;
     if (tiles.groups) {
         add_parts(args, shared);
@@ -258,12 +263,12 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const Share share(args, slice);
     const Place place = share.place(tiles);
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
-    const InMemory *const from_a = static_cast<const InMemory *>(a.data) + offset_of(args, a, place.matrix);
-    const InMemory *const from_b = static_cast<const InMemory *>(b.data) + offset_of(args, b, place.matrix);
+    const Stored *const from_a = static_cast<const Stored *>(a.data) + offset_of(args, a, place.matrix);
+    const Stored *const from_b = static_cast<const Stored *>(b.data) + offset_of(args, b, place.matrix);
     const Begin begin_a = {from_a, a.row, a.col, place.row, tiles.m, share.begin, lane};
     const Begin begin_b = {from_b, b.col, b.row, place.col, tiles.n, share.begin, lane};
 
-    T *const images = shared + slice * STAGES * PANELS;
+    Element *const images = shared + slice * STAGES * PANELS;
     Tile tile(lane);
     if (__syncthreads_and(PanelA<true>::is_even(begin_a) && PanelB<true>::is_even(begin_b)))
         add_panels<PanelA<true>, PanelB<true>>(args, share, begin_a, begin_b, tile, images);

@@ -3,7 +3,11 @@
  *
  * Grid: of sums in a row, one block per SLICES tiles. Of deep ones, `parts` blocks per tile, whose slices each have
  * `span` chunks of it, up to 2^LEVELS. The second launch has a block for THREADS / groups elements of tiles. */
-constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS, LANES = SMM_LANES, ACROSS = SMM_ACROSS, DOWN = LANES / ACROSS;
+#include "lanes.cuh"
+#include "element.cuh"
+#include "element_vectors.cuh"
+
+constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS, ACROSS = SMM_ACROSS, DOWN = LANES / ACROSS;
 constexpr int THREADS = SMM_THREADS, SLICES = THREADS / LANES, DEPTH = SMM_DEPTH, LEVELS = SMM_LEVELS;
 constexpr int HEIGHT = DOWN * ROWS, WIDTH = ACROSS * COLS, AREA = HEIGHT * WIDTH;
 constexpr bool OF_IMAGES = SMM_SOURCE_B == SMM_SOURCE_IMAGES;
@@ -37,10 +41,10 @@ struct Pixel {
     }
 };
 
-/* The sum of some numbers, so far apart: level by level neighbours are added, and an odd last one goes up as it is. */
-__device__ inline T sum_of(T *x, int apart, int count) {
+/* The sum of some elements, so far apart: level by level neighbours are added, and an odd last one goes up as it is. */
+__device__ inline Element sum_of(Element *x, int apart, int count) {
     for (int half = 1; half < count; half *= 2)
-        for (int i = 0; i + half < count; i += 2 * half) x[i * apart] = x[i * apart] + x[(i + half) * apart];
+        for (int i = 0; i + half < count; i += 2 * half) x[i * apart] = sum_of(x[i * apart], x[(i + half) * apart]);
     return x[0];
 }
 
@@ -62,19 +66,19 @@ struct Place {
 struct Output {
     const smm_cuda_args &args;
     const Place &place;
-    InMemory *c;
-    T alpha, beta;
+    Stored *c;
+    Element alpha, beta;
 
     __device__ Output(const smm_cuda_args &args, const Place &place) : args(args), place(place) {
         const smm_cuda_operand &to = args.operand[SMM_C];
-        c = static_cast<InMemory *>(to.data) + offset_of(args, to, place.matrix);
+        c = static_cast<Stored *>(to.data) + offset_of(args, to, place.matrix);
         if (SMM_SCALED) {
-            alpha = factor_of(args, SMM_MATMUL_alpha, place.matrix);
-            beta = factor_of(args, SMM_MATMUL_beta, place.matrix);
+            alpha = coefficient(args, SMM_MATMUL_alpha, place.matrix);
+            beta = coefficient(args, SMM_MATMUL_beta, place.matrix);
         }
     }
     /* Where column j of the tile begins; NULL: beyond the matrix. */
-    __device__ InMemory *column(int j) const {
+    __device__ Stored *column(int j) const {
         const long long col = place.col + j;
         if (col >= args.tiles.n) return nullptr;
         if constexpr (OF_IMAGES)
@@ -83,19 +87,22 @@ struct Output {
             return c + col * args.operand[SMM_C].col;
     }
     /* What C becomes where there is `before`. */
-    __device__ T value(T sum, const InMemory *before) const {
-        return !SMM_SCALED ? sum : beta == 0 ? product(alpha, sum) : multiply_add(alpha, sum, product(beta, *before));
+    __device__ Element value(Element sum, const Stored *before) const {
+        if constexpr (!SMM_SCALED)
+            return sum;
+        else
+            return is_zero(beta) ? product(alpha, sum) : multiply_add(alpha, sum, product(beta, Element(*before)));
     }
     /* Neighbours in row i of the tile: as a vector where they lie so. */
-    template <int WIDTH> __device__ void write(InMemory *const (&columns)[WIDTH], int i, const T *sum) const {
+    template <int WIDTH> __device__ void write(Stored *const (&columns)[WIDTH], int i, const Element *sum) const {
         const long long row = place.row + i;
         if (row >= args.tiles.m) return;
         const long long down = row * args.operand[SMM_C].row;
-        InMemory *const to = columns[0] + down;
+        Stored *const to = columns[0] + down;
         const bool together = columns[WIDTH - 1] && columns[WIDTH - 1] - columns[0] == WIDTH - 1 &&
-                              reinterpret_cast<unsigned long long>(to) % sizeof(Vector<WIDTH, InMemory>) == 0;
+                              reinterpret_cast<unsigned long long>(to) % sizeof(Vector<WIDTH, Stored>) == 0;
         if (together) {
-            Vector<WIDTH> v;
+            Vector<WIDTH, Element> v;
 #pragma unroll
             for (int e = 0; e < WIDTH; e++) v.x[e] = value(sum[e], to + e);
             store_global<WIDTH>(to, v);
@@ -137,9 +144,9 @@ struct Share {
 /* The tile of a slice becomes C, or one of the parts whose sum that will be. */
 template <class Tile>
 __device__ inline void finish(const smm_cuda_args &args, const Share &share, const Place &place, int slice,
-                              const Tile &tile, T *shared) {
+                              const Tile &tile, Element *shared) {
     const smm_cuda_tiles &tiles = args.tiles;
-    T *const sums = static_cast<T *>(tiles.sums);
+    Element *const sums = static_cast<Element *>(tiles.sums);
     const long long part = share.deep ? (blockIdx.x / tiles.count * tiles.count + share.number) * AREA : 0;
     const Output out(args, place);
     if (SLICES > 1 && share.deep) {
@@ -152,7 +159,7 @@ __device__ inline void finish(const smm_cuda_args &args, const Share &share, con
         const long long terms = static_cast<long long>(tiles.span) * SUM_CHUNK,
                         left = (args.k - share.first + terms - 1) / terms;
         for (int e = threadIdx.x; e < AREA; e += THREADS) {
-            const T sum = sum_of(shared + e, AREA, static_cast<int>(least_of(left, SLICES)));
+            const Element sum = sum_of(shared + e, AREA, static_cast<int>(least_of(left, SLICES)));
             if (tiles.parts > 1)
                 sums[part + e] = sum;
             else
@@ -163,21 +170,21 @@ __device__ inline void finish(const smm_cuda_args &args, const Share &share, con
     if (!share.exists) return;
 #pragma unroll
     for (int c = 0; c < COLS; c += Tile::VC) {
-        InMemory *columns[Tile::VC];
+        Stored *columns[Tile::VC];
 #pragma unroll
         for (int e = 0; e < Tile::VC; e++) columns[e] = out.column(tile.col(c) + e);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             if (tiles.parts > 1)
-                *reinterpret_cast<Vector<Tile::VC> *>(sums + part + tile.row(r) * WIDTH + tile.col(c)) =
-                    *reinterpret_cast<const Vector<Tile::VC> *>(&tile.sum[r][c]);
+                *reinterpret_cast<Vector<Tile::VC, Element> *>(sums + part + tile.row(r) * WIDTH + tile.col(c)) =
+                    *reinterpret_cast<const Vector<Tile::VC, Element> *>(&tile.sum[r][c]);
             else
                 out.write<Tile::VC>(columns, tile.row(r), &tile.sum[r][c]);
     }
 }
 
 /* The second launch: `groups` threads to an element each add up a power of two of its parts. */
-__device__ inline void add_parts(const smm_cuda_args &args, T *shared) {
+__device__ inline void add_parts(const smm_cuda_args &args, Element *shared) {
     enum { AT_ONCE = 8, MOST_LEVELS = 16 };
     const smm_cuda_tiles &tiles = args.tiles;
     const int elements = THREADS / tiles.groups, group = threadIdx.x / elements;
@@ -186,12 +193,12 @@ __device__ inline void add_parts(const smm_cuda_args &args, T *shared) {
     long long share = AT_ONCE;
     while (share * tiles.groups < tiles.parts) share *= 2;
     const long long begin = group * share, end = least_of(begin + share, tiles.parts);
-    T sum = 0;
+    Element sum = element_of(0);
     if (number < all && begin < end) {
-        const T *const from = static_cast<const T *>(tiles.sums) + number;
-        T levels[MOST_LEVELS];
+        const Element *const from = static_cast<const Element *>(tiles.sums) + number;
+        Element levels[MOST_LEVELS];
         for (long long i = begin; i < end; i += AT_ONCE) {
-            T x[AT_ONCE];
+            Element x[AT_ONCE];
 #pragma unroll
             for (int e = 0; e < AT_ONCE; e++)
                 if (i + e < end) x[e] = from[(i + e) * all];
@@ -199,14 +206,14 @@ __device__ inline void add_parts(const smm_cuda_args &args, T *shared) {
             for (int half = 1; half < AT_ONCE; half *= 2)
 #pragma unroll
                 for (int e = 0; e < AT_ONCE; e += 2 * half)
-                    if (i + e + half < end) x[e] = x[e] + x[e + half];
+                    if (i + e + half < end) x[e] = sum_of(x[e], x[e + half]);
             sum = x[0];
             const long long taken = (i - begin) / AT_ONCE;
             const bool last = i + AT_ONCE >= end;
             int level = 0;
             for (; taken >> level; level++) {
                 if (taken >> level & 1)
-                    sum = levels[level] + sum;
+                    sum = sum_of(levels[level], sum);
                 else if (!last)
                     break;
             }

@@ -8,16 +8,19 @@ enum { WARP = 32 };
 
 static bool is_power_of_two(int x) { return x > 0 && !(x & (x - 1)); }
 
+static int parts_of(const smm_cuda_problem *p) { return bytes_of(p) / bytes_of_part(p); } /* of an element */
+
 /* Whether tensor cores multiply, as TENSOR of matmul_tiled.cuh. */
 static bool takes_tensor_cores(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    return p->dtype == SMM_F64 && p->arch >= 90 && x->lanes % WARP == 0 && x->across % 4 == 0 &&
-           x->lanes / x->across % 8 == 0 && x->cols % 2 == 0 && x->depth % 4 == 0;
+    return bytes_of_part(p) == 8 && p->arch >= 90 && x->lanes % WARP == 0 && x->across % 4 == 0 &&
+           x->lanes / x->across % 8 == 0 && parts_of(p) * x->cols % 2 == 0 && x->depth % 4 == 0;
 }
 
 /* Elements of one panel of so many lines, along which terms lie or not, as Layout::ELEMENTS of matmul_tiled.cuh. */
 static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int lines, bool along) {
     if (!takes_tensor_cores(p, x)) return x->depth * (whole(p, lines) + 16 / bytes_of(p));
-    return along ? lines * (x->depth + 4) : x->depth * (ceil_div(lines, 16) * 16 + 4);
+    const int side = 16 / parts_of(p);
+    return along ? lines * (x->depth + 4 / parts_of(p)) : x->depth * (ceil_div(lines, side) * side + 4);
 }
 
 bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -97,10 +100,11 @@ static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x
         UNSURE = 16 /* registers, more or less than wished */
     };
     const bool of_images = p->source_b == SMM_SOURCE_IMAGES;
-    const int words = bytes_of(p) / 4, tile = x->rows * x->cols;
+    const int parts = parts_of(p), words = bytes_of_part(p) / 4, tile = x->rows * x->cols;
+    const int each = parts * parts; /* products of parts, of a product */
     const bool by_tensor_cores = takes_tensor_cores(p, x);
     const double reads = by_tensor_cores
-                             ? x->rows / 4.0 + x->cols / 8.0
+                             ? (x->rows / 4.0 + parts * x->cols / 8.0) * parts
                              : (double)x->rows / width_of(p, x->rows) + (double)x->cols / width_of(p, x->cols);
     const double of_a = (double)grid->rows / x->lanes, of_b = (double)grid->cols / x->lanes;
     const int in_pairs = (x->rows + x->rows % 2) * x->cols; /* rows of blocks, for tensor cores */
@@ -113,24 +117,24 @@ static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x
     const int most_blocks = least(least(THREADS / grid->threads, SHARED_MEMORY / (grid->shared + 1024)),
                                   REGISTERS / (registers * grid->threads));
     if (!most_blocks) return 1e30;
-    const double step = (by_tensor_cores ? c[of_tensor_cores] * in_pairs : words * tile) + c[of_read] * reads +
+    const double step = (by_tensor_cores ? c[of_tensor_cores] * in_pairs : words * tile) * each + c[of_read] * reads +
                         c[of_fetch] * (of_a + of_b) + (of_images ? c[of_gathering] * of_b : 0) + c[of_spill] * spilled;
     const double tiles = (double)ceil_div(p->m, grid->rows) * ceil_div(p->n, grid->cols) * (1 << least(p->load, 24));
     const double chunks = deep ? ceil_div(p->k, SMM_CHUNK) : 1, panels = ceil_div(deep ? SMM_CHUNK : p->k, x->depth);
     double best = 0;
     for (int span = 1; span <= 1 << x->levels; span *= 2) {
-        const double parts = ceil(chunks / (span * grid->slices)), sums = parts > 1 ? 2 * parts : 0;
-        const double all = tiles * (deep ? parts : 1.0 / grid->slices);
+        const double blocks = ceil(chunks / (span * grid->slices)), sums = blocks > 1 ? 2 * blocks : 0;
+        const double all = tiles * (deep ? blocks : 1.0 / grid->slices);
         const double resident = fmin(most_blocks, ceil(all / MULTIPROCESSORS)),
                      waves = all / (resident * MULTIPROCESSORS);
         const double busy = resident * grid->threads / LANES,
                      panel = x->depth * step * (busy + alone) + c[of_panel] * grid->threads / LANES;
         const double traffic = (p->k * (grid->rows + grid->cols) / 4.0 + (1 + sums) * grid->rows * grid->cols) * tiles;
-        const double in_turn = parts > 1 ? span : ceil(chunks / grid->slices);
+        const double in_turn = blocks > 1 ? span : ceil(chunks / grid->slices);
         const double cycles = (waves < 8 ? ceil(waves) : waves) * (panels * in_turn * panel + c[of_block]) +
-                              traffic * bytes_of(p) / c[bytes_a_cycle] + (parts > 1 ? c[of_launch] : 0);
+                              traffic * bytes_of(p) / c[bytes_a_cycle] + (blocks > 1 ? c[of_launch] : 0);
         if (best == 0 || cycles < best) best = cycles;
-        if (parts == 1) break;
+        if (blocks == 1) break;
     }
     return best * c[cycle];
 }
@@ -157,19 +161,20 @@ static int usual_shared(const smm_cuda_problem *p) {
     return (p->arch == 80 || p->arch == 90 || p->arch == 100 ? 160 : 96) << 10;
 }
 
-/* Of tiles of the kind that was timed, the fastest by the model. Larger ones of doubles, and more products of a thread
- * in a panel, were slower but for few (one H200, 2026-11-26). */
+/* Of tiles of the kind that was timed, the fastest by the model. Larger ones of doubles and of complex numbers, and
+ * more products of a thread in a panel, were slower but for few (one H200, 2026-11-26 and 2026-11-29). */
 void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
     enum {
         MOST_LINES = 128,
         MOST_ROWS = 16,
         MOST_COLS = 8,
-        MOST_ELEMENTS = 128,
+        MOST_FLOATS = 128, /* elements of a tile */
         MOST_DOUBLES = 32,
+        MOST_COMPLEX = 16,
         MOST_OF_PANEL = 4096
     };
-    const int most_shared = usual_shared(p), most_lanes = bytes_of(p) == 8 ? 128 : 256;
-    const int most_elements = bytes_of(p) == 8 ? MOST_DOUBLES : MOST_ELEMENTS;
+    const int most_shared = usual_shared(p), most_lanes = bytes_of(p) >= 8 ? 128 : 256;
+    const int most_elements = parts_of(p) > 1 ? MOST_COMPLEX : bytes_of(p) == 8 ? MOST_DOUBLES : MOST_FLOATS;
     const bool deep = p->k > SMM_DEEP;
     double least_time = 0;
     *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled};
@@ -183,7 +188,7 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
                         smm_cuda_grid grid;
                         if (rows > MOST_LINES || cols > MOST_LINES || rows >= 2 * p->m + 8 || cols >= 2 * p->n + 8)
                             continue;
-                        if (x.rows * x.cols * x.depth * bytes_of(p) > MOST_OF_PANEL) continue;
+                        if (x.rows * x.cols * x.depth * bytes_of(p) * parts_of(p) > MOST_OF_PANEL) continue;
                         if (x.rows * x.cols > 32 && x.lanes < 64) continue;  /* of which few were timed, */
                         if (x.rows * x.cols < 16 && x.lanes > 128) continue; /* as of these */
                         for (x.threads = most(x.lanes, 64); x.threads <= most(x.lanes, 128); x.threads *= 2) {

@@ -73,6 +73,24 @@ def test_beside_real_matrices(torch, rng, dtype, n):
     check(smallmm.matmul, torch.from_numpy(a.astype(np.float32)).cuda(), given)
 
 
+@pytest.mark.parametrize("size", [(65, 65, 65), (128, 128, 128), (100, 33, 70), (3, 1500, 5), (7, 70, 1)])
+def test_large_products(torch, rng, dtype, size):
+    """In every layout, those by columns of C, too; with vectors; added to C."""
+    m, k, n = size
+    a, b, c = (normal(rng, (5, *shape), dtype) for shape in ((m, k), (k, n), (m, n)))
+    v, w = a[:, 0].copy(), b[..., 0].copy()
+    vectors = [torch.from_numpy(x).cuda() for x in (v, w)]
+    expected = smallmm.matmul(a, b)
+    scaled = smallmm.batched_matmul(a, b, out=c.copy(), alpha=2 - 1j, beta=0.5j)
+    for place in LAYOUTS.values():
+        x, y = place(torch, a), place(torch, b)
+        out = place(torch, c)
+        assert_same_bits("out", (smallmm.batched_matmul(x, y, out=out, alpha=2 - 1j, beta=0.5j),), (scaled,))
+        assert_same_bits("matmul", (smallmm.matmul(x, y),), (expected,))
+        assert_same_bits("vecmat", (smallmm.vecmat(vectors[0], y),), (smallmm.vecmat(v, b),))
+        assert_same_bits("matvec", (smallmm.matvec(x, vectors[1]),), (smallmm.matvec(a, w),))
+
+
 @pytest.mark.parametrize("name", BY_OTHERS)
 def test_some_orders(torch, rng, dtype, name):
     """Of operations whose texts are those of other operations, or of real matrices."""

@@ -27,9 +27,10 @@ SPACE = {
     "depth": (2, 8, 16),
     "levels": (0, 1, 3),
 }
-DTYPES = ("f32", "f64", "f16", "bf16")
+DTYPES = ("f32", "c128", "f16", "f64", "bf16", "c64")
 TENSOR = {"rows": 3, "cols": 2, "lanes": 64, "across": 4, "threads": 64, "blocks": 0, "depth": 8, "levels": 1}
 PLAIN = {"rows": 4, "cols": 4, "lanes": 8, "across": 2, "threads": 32, "blocks": 0, "depth": 8, "levels": 1}
+FACTORS = ((1.5, -0.25), (1.5 - 2j, -0.25 + 1j))
 SHAPES = [  # batch, m, k, n
     (1, 65, 3, 5),
     (2, 5, 66, 7),
@@ -46,6 +47,10 @@ SHAPES = [  # batch, m, k, n
 
 def numbers(rng, *shape, dtype):
     """With zeros of either sign, of which a sum in another order, or from 0 on, would show."""
+    if dtype.kind == "c":
+        x = np.empty(shape, dtype)
+        x.real, x.imag = (numbers(rng, *shape, dtype=np.dtype(float)) for _ in range(2))
+        return x
     x = rng.standard_normal(shape)
     x[rng.random(shape) < 0.1] = 0
     return np.copysign(x, rng.standard_normal(shape)).astype(dtype)
@@ -67,11 +72,15 @@ def check(chance, rng, shape, dtype, scaled, row, ways=None):
     print(shape, name, ways, way, row, _core.cuda_plan(problem, SHARED), flush=True)
     gufunc = _core.gemm if scaled else _core.batched_matmul
     a, b = OF_INPUTS[ways[0]](a), OF_INPUTS[ways[1]](b)
-    arrays = [a, b, *([np.asarray(x, dtype) for x in (1.5, -0.25)] if scaled else [])]
+    arrays = [a, b, *([np.asarray(x, dtype) for x in FACTORS[dtype.kind == "c"]] if scaled else [])]
     out = LAYOUTS[way](np.full((batch, m, n), -3, dtype))
     expected = gufunc(*arrays, *([out.copy()] if scaled else []))
     assert _core.device_run(gufunc, 0, *map(OnDevice, arrays), OnDevice(out))
-    np.testing.assert_array_equal(out.view(f"u{out.itemsize}"), expected.view(f"u{out.itemsize}"))
+    bits = f"u{out.real.itemsize}"
+    for x, y in (
+        ((out.real, expected.real), (out.imag, expected.imag)) if dtype.kind == "c" else ((out, expected),)
+    ):
+        np.testing.assert_array_equal(x.copy().view(bits), y.copy().view(bits))
 
 
 def main():
@@ -80,13 +89,19 @@ def main():
     chance = random.Random(int(sys.argv[1]))
     rng = np.random.default_rng(int(sys.argv[1]))
     for i, shape in enumerate(SHAPES):
-        dtype = dtype_named(DTYPES[i % 4])
+        dtype = dtype_named(DTYPES[i % 6])
         meet(dtype)
         check(chance, rng, shape, dtype, scaled=i % 3 == 2, row=i % 4 > 0)
     for shape in ((1, 70, 37, 20), (2, 50, 3000, 9)):
         check(chance, rng, shape, np.dtype(float), scaled=False, row={"kernel": "matmul_tiled", **TENSOR})
     for ways in itertools.product(("flat", "transposed"), repeat=2):  # whole tiles of aligned vectors
-        for row, dtype in ((TENSOR, np.float64), (PLAIN, np.float64), (PLAIN, np.float32)):
+        for row, dtype in (
+            (TENSOR, float),
+            (TENSOR, complex),
+            (PLAIN, float),
+            (PLAIN, np.float32),
+            (PLAIN, np.complex64),
+        ):
             for shape in ((1, 96, 36, 16), (1, 48, 1544, 8)):
                 check(chance, rng, shape, np.dtype(dtype), False, {"kernel": "matmul_tiled", **row}, ways)
 
