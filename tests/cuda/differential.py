@@ -58,24 +58,6 @@ class Case(NamedTuple):
 OF_LIBRARIES = {"slogdet": 8, "expm, sym": 64, "logm": 1e3, "logm_ex": 1e3, "powm": 1e3, "powm_ex": 1e3}
 TWO = {*WITH_B, "backward_error", "refine"}  # functions that take right-hand sides
 OF_LIBRARIES |= {"linsolve, diagonal": 8}
-_LARGE = (
-    "lu_factor",
-    "lu_solve",
-    "solve",
-    "inv",
-    "det",
-    "slogdet",
-    "cho",
-    "ldl",
-    "solve_triangular",
-    "linsolve, general",
-    "eig",
-    "schur",
-    "svd",
-    "qr",
-    "lstsq",
-)
-OF_LARGE = [x for x in OF_MATRICES if x.startswith(_LARGE)]
 
 
 def stack(rng, m, n, dtype, count, definite=False):
@@ -102,8 +84,8 @@ def of_matrices(rng, dtype):
 
 
 def of_large_matrices(rng, dtype):
-    """Such a function that has kernels for matrices that a block shares."""
-    return of_order(rng, dtype, str(rng.choice(OF_LARGE)), int(rng.integers(33, 129)), MOST_OF_LARGE)
+    """The same of matrices that a block shares."""
+    return of_order(rng, dtype, str(rng.choice(OF_MATRICES)), int(rng.integers(33, 129)), MOST_OF_LARGE)
 
 
 def of_order(rng, dtype, name, n, most):
@@ -147,9 +129,7 @@ def of_rectangles(rng, dtype, m=0, n=0):
 
 
 def of_products(rng, dtype):
-    m, k, n = (int(rng.choice([order(rng), rng.integers(1, 70)])) for _ in "mkn")
-    if np.dtype(dtype).kind == "c":  # beyond order 64 the array's library multiplies
-        m, k, n = (min(x, 50) for x in (m, k, n))
+    m, k, n = (int(rng.choice([order(rng), rng.integers(1, 130)])) for _ in "mkn")
     kind = str(
         rng.choice(["matmul", "scaled", "matvec", "vecmat", "vecdot", "outer", "congruence", "multi_dot"])
     )

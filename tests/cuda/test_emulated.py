@@ -54,6 +54,8 @@ def test_few_rows(emulated, kernel, dtypes):
         ("systems_shared", ("f32", "f64"), 148),  # draws INV, LU and SOLVE first
         ("systems_shared", ("c64", "c128"), 195),  # SOLVE and CHOLESKY
         ("ldl_lanes", ("f32", "f64", "c64", "c128"), 0),
+        ("refinement_lanes", ("f32", "f64", "c64", "c128"), 0),
+        ("expm_shared", ("f32", "f64", "c64", "c128"), 0),
     ],
 )
 def test_large(emulated, kernel, dtypes, seed):

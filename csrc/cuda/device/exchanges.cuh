@@ -24,11 +24,13 @@ __device__ inline int follow(const int *pivots, long long step, int (&position)[
         }
     }
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-        const int p = from_lane(pivot[k / LANES], k % LANES);
+    for (int turn = 0; turn < ROWS; turn++)
+#pragma unroll 8
+        for (int l = 0; l < least(LANES, N - turn * LANES); l++) {
+            const int k = turn * LANES + l, p = from_lane(pivot[turn], l);
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) position[r] = position[r] == k ? p : position[r] == p ? k : position[r];
-    }
+            for (int r = 0; r < ROWS; r++) position[r] = position[r] == k ? p : position[r] == p ? k : position[r];
+        }
     return first_of(wrong);
 }
 

@@ -1,6 +1,5 @@
 /* expm.cuh: e^A as ../../exponential.h and kernels/expm/expm_lanes.h have it. LANES threads work on a matrix, each on
- * some of the columns, so that what multiplies a matrix from the left is read by all, and nothing else is. Products may
- * take the place of their right factor.
+ * some of its columns, or of a large matrix on rows of some columns. Products may take the place of their right factor.
  *
  * Whoever includes it has Elements (element.cuh). */
 #include "exponential.h"
@@ -20,8 +19,8 @@ struct Exponential {
     double e, g, s;
 };
 
-/* C = A B; C may be B. */
-__device__ inline void multiply(Element *c, const Element *a, const Element *b) {
+/* C = A B; C may be B. Each lane has whole columns, so that A is read by all, and nothing else is. */
+__device__ inline void multiply_columns(Element *c, const Element *a, const Element *b) {
     wait();
     for (int j = lane(); j < N; j += LANES) {
         Element column[N];
@@ -40,6 +39,51 @@ __device__ inline void multiply(Element *c, const Element *a, const Element *b) 
         for (int i = 0; i < N; i++) c[i * N + j] = column[i];
     }
     wait();
+}
+
+/* The same by a block. Each lane has ROWS x COLS elements, spread over all rows of some columns: registers have a part
+ * of C before that of B is overwritten. */
+constexpr int ACROSS = 16, DOWN = most(LANES / ACROSS, 1), ROWS = ceil_div(N, DOWN), COLS = COMPLEX ? 2 : 4;
+
+__device__ inline void multiply_tiles(Element *c, const Element *a, const Element *b) {
+    const int down = lane() / ACROSS, side = lane() % ACROSS;
+    const Element *line[ROWS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) line[r] = a + least(down + r * DOWN, N - 1) * N;
+#pragma unroll 1
+    for (int first = side; first < N + side; first += ACROSS * COLS) {
+        Element sum[ROWS][COLS];
+        wait();
+#pragma unroll 4
+        for (int k = 0; k < N; k++) {
+            Element x[ROWS], y[COLS];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) x[r] = line[r][k];
+#pragma unroll
+            for (int j = 0; j < COLS; j++) y[j] = b[k * N + least(first + j * ACROSS, N - 1)];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                for (int j = 0; j < COLS; j++)
+                    sum[r][j] = k ? multiply_add(x[r], y[j], sum[r][j]) : product(x[r], y[j]);
+        }
+        wait();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int j = 0; j < COLS; j++) {
+                const int row = down + r * DOWN, col = first + j * ACROSS;
+                if (row < N && col < N) c[row * N + col] = sum[r][j];
+            }
+    }
+    wait();
+}
+
+__device__ inline void multiply(Element *c, const Element *a, const Element *b) {
+    if constexpr (BY_BLOCK)
+        multiply_tiles(c, a, b);
+    else
+        multiply_columns(c, a, b);
 }
 
 /* The 1-norm; whether it is finite. */
@@ -112,36 +156,57 @@ struct Powers {
     }
 };
 
+/* A real number more, without a change of the sign of an imaginary zero. */
+__device__ inline T plus(T x, T real) { return x + real; }
+__device__ inline Number plus(Number x, T real) { return {x.re + real, x.im}; }
+
 /* to = b_k I + b_(k + 2) 2^2g T^2 + ... */
 __device__ inline void sum_even_powers(const Exponential &x, int k, Element *to) {
     const T growth = static_cast<T>(smm_scaled(1, 6 * x.g)), own = static_cast<T>(smm_pade_coefficient(DOUBLE, k));
     if (DOUBLE) {
         const Powers high(x, k + 8);
-        for (int j = lane(); j < N; j += LANES)
-            for (int i = 0; i < N; i++) to[i * N + j] = high.at(x, i * N + j);
+        for (int e = lane(); e < N * N; e += LANES) to[e] = high.at(x, e);
         multiply(to, x.t6, to);
     }
     const Powers low(x, k + 2);
-    for (int j = lane(); j < N; j += LANES)
-        for (int i = 0; i < N; i++) {
-            Element y = low.at(x, i * N + j);
-            if (DOUBLE) y = multiply_add(growth, to[i * N + j], y);
-            to[i * N + j] = i == j ? sum_of(y, element_of(own)) : y;
-        }
+    for (int e = lane(); e < N * N; e += LANES) {
+        Element y = low.at(x, e);
+        if (DOUBLE) y = multiply_add(growth, to[e], y);
+        to[e] = e % (N + 1) ? y : plus(y, own);
+    }
 }
 
-/* P becomes Q^-1 P: elimination with partial pivoting. */
-__device__ inline void divide(const Exponential &x) {
-    Element *const q = x.q, *const p = x.p;
-#pragma unroll 1
-    for (int k = 0; k < N; k++) {
-        wait();
+/* The row of the pivot of column k, which is the first of the largest; that of the diagonal, if that is NaN. */
+__device__ inline int find_pivot(const Element *q, int k) {
+    if constexpr (BY_BLOCK) {
+        Sized found = {-1, N};
+        for (int i = k + lane(); i < N; i += LANES) {
+            const T size = size_of(q[i * N + k]);
+            if (size > found.size) found = {size, i};
+        }
+        const int pivot = largest_of_all(found).place;
+        return isnan(size_of(q[k * N + k])) ? k : pivot;
+    } else {
         int pivot = k;
         T most = size_of(q[k * N + k]);
         for (int i = k + 1; i < N; i++) {
             const T size = size_of(q[i * N + k]);
             if (size > most) most = size, pivot = i;
         }
+        return pivot;
+    }
+}
+
+/* P becomes Q^-1 P: elimination with partial pivoting. Of a block each warp has some of the rows; else each lane has
+ * all rows of its columns. */
+__device__ inline void divide(const Exponential &x) {
+    constexpr int BESIDE = LANES_OF_WARP, WARPS = LANES / BESIDE; /* columns at a time, rows at a time */
+    Element *const q = x.q, *const p = x.p;
+    const int warp = lane() / BESIDE, side = lane() % BESIDE;
+#pragma unroll 1
+    for (int k = 0; k < N; k++) {
+        wait();
+        const int pivot = find_pivot(q, k);
         wait();
         for (int j = lane(); j < N && pivot != k; j += LANES) {
             swap(q[k * N + j], q[pivot * N + j]);
@@ -149,9 +214,9 @@ __device__ inline void divide(const Exponential &x) {
         }
         wait();
         const Element back = quotient_of(element_of(1), q[k * N + k]);
-        for (int i = k + 1; i < N; i++) {
+        for (int i = k + 1 + warp; i < N; i += WARPS) {
             const Element l = product(q[i * N + k], back);
-            for (int j = lane(); j < N; j += LANES) {
+            for (int j = side; j < N; j += BESIDE) {
                 if (j > k) q[i * N + j] = multiply_subtract(l, q[k * N + j], q[i * N + j]);
                 p[i * N + j] = multiply_subtract(l, p[k * N + j], p[i * N + j]);
             }
@@ -161,11 +226,12 @@ __device__ inline void divide(const Exponential &x) {
 #pragma unroll 1
     for (int k = N - 1; k >= 0; k--) {
         const Element back = quotient_of(element_of(1), q[k * N + k]);
-        for (int j = lane(); j < N; j += LANES) {
-            const Element y = product(p[k * N + j], back);
-            p[k * N + j] = y;
-            for (int i = 0; i < k; i++) p[i * N + j] = multiply_subtract(q[i * N + k], y, p[i * N + j]);
-        }
+        for (int j = lane(); j < N; j += LANES) p[k * N + j] = product(p[k * N + j], back);
+        if (BY_BLOCK) wait();
+        for (int i = warp; i < k; i += WARPS)
+            for (int j = side; j < N; j += BESIDE)
+                p[i * N + j] = multiply_subtract(q[i * N + k], p[k * N + j], p[i * N + j]);
+        if (BY_BLOCK) wait();
     }
     wait();
 }
@@ -176,14 +242,13 @@ __device__ inline void approximate(const Exponential &x, bool is_small) {
     sum_even_powers(x, 1, x.q);
     sum_even_powers(x, 0, x.p);
     multiply(x.q, x.t1, x.q);
-    for (int j = lane(); j < N; j += LANES)
-        for (int e = j; e < N * N; e += N) {
-            const Element u = scaled(x.q[e], growth), v = x.p[e];
-            x.q[e] = difference_of(v, u);
-            x.p[e] = sum_of(u, is_small ? u : v);
-        }
+    for (int e = lane(); e < N * N; e += LANES) {
+        const Element u = scaled(x.q[e], growth), v = x.p[e];
+        x.q[e] = difference_of(v, u);
+        x.p[e] = sum_of(u, is_small ? u : v);
+    }
     divide(x);
-    for (int j = lane(); j < N && is_small; j += LANES) x.p[j * (N + 1)] = sum_of(x.p[j * (N + 1)], element_of(1));
+    for (int j = lane(); j < N && is_small; j += LANES) x.p[j * (N + 1)] = plus(x.p[j * (N + 1)], 1);
 }
 
 /* --- triangular matrices --- */

@@ -2,9 +2,9 @@
  * from where. The estimate of norms of inverses serves bounds of errors (REFINE), too.
  *
  * LANES threads have a matrix, whose rows, and those of vectors, are spread over them: vectors are in registers, the
- * factors in shared memory. A sum over the columns of a row is in one lane; one over the rows of a vector, as the order
- * of additions is that of the rows, in all lanes. How often something is repeated differs from matrix to matrix: those
- * of a warp take all turns together, until the last is done.
+ * factors in shared memory, or OUTSIDE of it. A sum over the columns of a row is in one lane; one over the rows of a
+ * vector, as the order of additions is that of the rows, in all lanes. How often something is repeated differs from
+ * matrix to matrix: those of a warp take all turns together, until the last is done.
  *
  * Whoever includes it has Elements (element.cuh). */
 constexpr int N = SMM_N, ROWS = ceil_div(N, LANES);
@@ -12,8 +12,10 @@ constexpr int N = SMM_N, ROWS = ceil_div(N, LANES);
 
 constexpr bool ADJOINT = SMM_FORM & 4, REFINES = SMM_OP == SMM_OP_REFINE;
 
-/* Rows are an odd number of elements apart: lanes find those of a column, and those of a row, in different banks. */
+/* Columns are an odd number of elements apart: lanes find those of a column, and those of a row, in different banks.
+ * Outside of shared memory lanes find those of a column side by side. */
 constexpr int PITCH = N | 1, IMAGE = N * PITCH;
+__device__ constexpr int place(int i, int j) { return j * PITCH + i; }
 
 __device__ inline T least_normal() {
     return static_cast<T>(sizeof(T) == 4 ? __longlong_as_double(0x3810000000000000)
@@ -83,7 +85,7 @@ template <class X> __device__ inline void publish(X *vector, const X (&x)[ROWS])
 /* x = U^-1 L^-1 x, or that of their transposes, in memory, by one lane: where a pivot's reciprocal is not as exact as
  * numbers are. */
 template <bool OF_TRANSPOSE> __device__ __noinline__ void substitute_alone(const Element *lu, Element *x) {
-    const auto a = [&](int i, int j) { return lu[OF_TRANSPOSE ? j * PITCH + i : i * PITCH + j]; };
+    const auto a = [&](int i, int j) { return lu[OF_TRANSPOSE ? place(j, i) : place(i, j)]; };
 #pragma unroll 1
     for (int j = 0; j < N; j++) {
         if (OF_TRANSPOSE) x[j] = ElementDivisor(a(j, j)).divide(x[j]);
@@ -113,7 +115,7 @@ struct Factors {
         bool exact = true;
 #pragma unroll
         for (int r = ROWS - 1; r >= 0; r--) {
-            const Element pivot = lu[own(r) * (PITCH + 1)];
+            const Element pivot = lu[place(own(r), own(r))];
             inverse[r] = inverse_of(pivot);
             exact = exact && (is_exact(inverse[r]) || is_nan(pivot));
             if (is_row(r) && is_zero(pivot)) zero = row_of(r) + 1;
@@ -137,7 +139,7 @@ struct Factors {
 #pragma unroll
                 for (int r = LOWER ? owner : 0; r <= (LOWER ? ROWS - 1 : owner); r++) {
                     const Element z =
-                        multiply_subtract(lu[OF_TRANSPOSE ? j * PITCH + own(r) : own(r) * PITCH + j], y, x[r]);
+                        multiply_subtract(lu[OF_TRANSPOSE ? place(j, own(r)) : place(own(r), j)], y, x[r]);
                     if (r != owner || (LOWER ? lane() > l : lane() < l)) x[r] = z;
                 }
             }
@@ -264,7 +266,7 @@ __device__ inline T rcond_of(const Factors &f, T norm) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll 8
-        for (int j = 0; j < N; j++) nan |= is_nan(f.lu[own(r) * PITCH + j]);
+        for (int j = 0; j < N; j++) nan |= is_nan(f.lu[place(own(r), j)]);
     nan = any_lane(nan) || isnan(norm) || f.info < 0;
     const bool known = f.info || norm == 0;
     const T found = estimate({f}, known);

@@ -8,12 +8,11 @@ static int bytes_of_matrix(const smm_cuda_problem *p, int lanes) {
 }
 
 bool smm_refinement_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 64 }; /* of a vector in the registers of a thread */
+    enum { MOST_BYTES = 64, BLOCKS = 4 }; /* of a vector in the registers of a thread; outside, of a multiprocessor */
     const bool serves = p->op == SMM_OP_LU_RCOND || p->op == SMM_OP_BACKWARD_ERROR || p->op == SMM_OP_REFINE;
-    if (!serves || !smm_cuda_whole_matrices(p, x, grid) || ceil_div(p->n, x->lanes) * bytes_of(p) > MOST_BYTES)
-        return false;
-    grid->shared = grid->matrices * bytes_of_matrix(p, x->lanes);
-    return true;
+    const bool fits = smm_cuda_work_fits(p, x, false, bytes_of_matrix(p, x->lanes), grid);
+    if (x->outside) grid->resident = BLOCKS;
+    return serves && fits && x->lanes <= 32 && ceil_div(p->n, x->lanes) * bytes_of(p) <= MOST_BYTES;
 }
 
 /* Few lanes, which are rarely idle, but so many that shared memory has room for some warps. */
@@ -23,4 +22,10 @@ void smm_refinement_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameter
     if (bytes_of(p) == 16 && p->n > 4) lanes *= 2;
     while (lanes < 32 && 32 / lanes * bytes_of_matrix(p, lanes) > OF_WARP) lanes *= 2;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_refinement_lanes, .lanes = lanes, .threads = 32};
+}
+
+double smm_refinement_lanes_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x,
+                                      const smm_cuda_args *args) {
+    (void)args;
+    return x->outside ? bytes_of_matrix(p, x->lanes) : 0;
 }

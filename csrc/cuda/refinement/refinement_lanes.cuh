@@ -2,8 +2,8 @@
  * csrc/reference/refinement.c, whose comments say what is computed and from where. How threads share a matrix says
  * condition.cuh.
  *
- * Grid: one block per MATRICES matrices; LANES threads to a matrix.
- * Shared memory: of each matrix its factors, itself, or both, and a vector.
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix. OUTSIDE, blocks stay for the matrices that follow.
+ * Shared memory: of each matrix its factors, itself, or both, and a vector; OUTSIDE, they lie in the workspace.
  * Operands: any that args.h can describe.
  * May overwrite B or X in place, matrix by matrix.
  * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; the shared memory of a block. */
@@ -21,7 +21,7 @@ constexpr bool CONDITION = SMM_OP == SMM_OP_LU_RCOND;
 
 /* Matrices are an odd number of times LANES apart, for which lanes find them in different banks. */
 constexpr int IMAGES = REFINES ? 2 : 1, MATRIX = elements_apart(IMAGES * IMAGE + N, sizeof(Element));
-static_assert(SMM_SHARED == MATRICES * MATRIX * sizeof(Element), "the plan counts otherwise");
+static_assert(SMM_SHARED == (OUTSIDE ? 0 : MATRICES * MATRIX * sizeof(Element)), "the plan counts otherwise");
 
 constexpr T UNIT = sizeof(T) == 4 ? T(1.0 / (1 << 24)) : T(1.0 / (1ll << 53));
 __device__ inline T least_size() { return T(N + 1) * least_normal(); }
@@ -83,7 +83,7 @@ struct Column {
             const T size = size_of(y);
 #pragma unroll
             for (int e = 0; e < ROWS; e++) {
-                const Element f = a[own(e) * PITCH + j];
+                const Element f = a[place(own(e), j)];
                 w[e] = multiply_add(size_of(f), size, w[e]);
                 if (EXTRA)
                     subtract_exactly(r[e], rest[e], f, y);
@@ -118,7 +118,7 @@ struct Column {
         for (int e = 0; e < ROWS; e++) {
             T sum = 0;
 #pragma unroll 4
-            for (int j = 0; j < N; j++) sum = sum + modulus_of(a[own(e) * PITCH + j]);
+            for (int j = 0; j < N; j++) sum = sum + modulus_of(a[place(own(e), j)]);
             const T of_x = modulus_of(x[e]), of_b = modulus_of(b[e]), of_r = modulus_of(r[e]);
             if (sum > norm) norm = sum;
             if (of_x > most_x) most_x = of_x;
@@ -188,9 +188,14 @@ __device__ inline void stage(Element *to, const smm_cuda_args &args, int which, 
     }
 #pragma unroll 8
     for (unsigned e = threadIdx.x; e < count * (N * N); e += THREADS) {
-        const unsigned q = e / (N * N), line = e % (N * N) / N, place = e % N;
-        const unsigned i = ORDER == SMM_ORDER_ROW ? line : place, j = ORDER == SMM_ORDER_ROW ? place : line;
-        copy<1>(to + q * MATRIX + i * PITCH + j, from + (FLAT ? e : where[q] + i * x.row + j * x.col));
+        const unsigned q = e / (N * N), line = e % (N * N) / N, along = e % N;
+        const unsigned i = ORDER == SMM_ORDER_ROW ? line : along, j = ORDER == SMM_ORDER_ROW ? along : line;
+        Element *const image = to + q * MATRIX + place(i, j);
+        const Stored *const element = from + (FLAT ? e : where[q] + i * x.row + j * x.col);
+        if constexpr (OUTSIDE)
+            *image = Element(*element);
+        else
+            copy<1>(image, element);
     }
 }
 
@@ -256,20 +261,26 @@ __device__ inline void refine(const smm_cuda_args &args, long long matrix, const
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     __shared__ long long where[2][A_FLAT && REST_FLAT ? 1 : MATRICES];
-    Element *const elements = reinterpret_cast<Element *>(shared);
-    const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
-    const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
-    stage<A_FLAT, SMM_ORDER_A>(elements, args, SMM_A, first, count, where[0]);
-    if (REFINES) stage<REST_FLAT, SMM_ORDER_ROW>(elements + IMAGE, args, SMM_REFINE_lu, first, count, where[1]);
-    copies_done();
-    __syncthreads();
-    const int q = threadIdx.x / LANES;
-    if (q >= count) return;
-    Element *const image = elements + q * MATRIX, *const vector = image + IMAGES * IMAGE;
-    if constexpr (CONDITION)
-        lu_rcond(args, first + q, image, vector);
-    else if constexpr (REFINES)
-        refine(args, first + q, image + IMAGE, image, vector);
-    else
-        backward_error(args, first + q, image, vector);
+    Element *const elements =
+        OUTSIDE ? static_cast<Element *>(args.workspace) + static_cast<long long>(blockIdx.x) * (MATRICES * MATRIX)
+                : reinterpret_cast<Element *>(shared);
+    long long first = static_cast<long long>(blockIdx.x) * MATRICES;
+    do {
+        const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
+        stage<A_FLAT, SMM_ORDER_A>(elements, args, SMM_A, first, count, where[0]);
+        if (REFINES) stage<REST_FLAT, SMM_ORDER_ROW>(elements + IMAGE, args, SMM_REFINE_lu, first, count, where[1]);
+        copies_done();
+        __syncthreads();
+        const int q = threadIdx.x / LANES;
+        if (q >= count) return;
+        Element *const image = elements + q * MATRIX, *const vector = image + IMAGES * IMAGE;
+        if constexpr (CONDITION)
+            lu_rcond(args, first + q, image, vector);
+        else if constexpr (REFINES)
+            refine(args, first + q, image + IMAGE, image, vector);
+        else
+            backward_error(args, first + q, image, vector);
+        first += static_cast<long long>(gridDim.x) * MATRICES;
+        __syncwarp(); /* for those who still read what is their own */
+    } while (OUTSIDE && first < args.batch);
 }

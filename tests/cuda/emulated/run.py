@@ -32,7 +32,7 @@ SPACE = {  # of every parameter of kernels.def, of which a kernel has some
     "cols": (0, 1, 2, 4),
     "blocked": (0, 1),
     "groups": (1, 2, 4),
-    "lanes": (1, 2, 4, 8, 16, 32, 64, 128),
+    "lanes": (1, 2, 4, 8, 16, 32, 64, 128, 256),
     "across": (1, 2, 4),
     "wide": (1, 2, 4),
     "panel": (0, 2, 4, 8),
