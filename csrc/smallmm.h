@@ -39,7 +39,7 @@ enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };
 typedef enum smm_status {
     SMM_OK = 0,
     SMM_ERR_ARGUMENT,  /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
-    SMM_ERR_ORDER,     /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER, SMM_RECTANGULAR */
+    SMM_ERR_ORDER,     /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER */
     SMM_ERR_DTYPE,     /* the operation is not for numbers of this element type */
     SMM_ERR_ISA,       /* SMALLMM_ISA names an instruction set that is unknown or not available here */
     SMM_ERR_KERNEL,    /* SMALLMM_KERNEL names a kernel that this build does not have */
@@ -78,8 +78,7 @@ enum {
     SMM_EXTRA = 64,      /* REFINE, BACKWARD_ERROR: residuals in twice the precision */
     SMM_POSITIVE = 128,  /* SOLVE_MIXED: of positive definite matrices, of which both triangles are read */
     SMM_SYMMETRIC = 256, /* LDL, LDL_SOLVE, SOLVE_SYM: complex matrices are symmetric; else Hermitian, as elsewhere */
-    SMM_TENSOR = 512,    /* MATMUL of float16 and bfloat16: a device may sum by its tensor cores */
-    SMM_RECTANGULAR = 8  /* LU: of m x n matrices, for which there is no kernel yet: SMM_ERR_ORDER */
+    SMM_TENSOR = 512     /* MATMUL of float16 and bfloat16: a device may sum by its tensor cores */
 };
 
 /* A stack of matrices: matrix q, row i, column j lies at data + q*batch + i*row + j*col bytes.

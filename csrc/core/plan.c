@@ -93,12 +93,13 @@ static bool is_valid_view(const view *v, const smm_call *c, int i) {
     return !(used & (v->align - 1));
 }
 
-/* Q has min(m, n) columns, or all m. There are min(m, n) singular values. Two of the three diagonals of a tridiagonal
- * matrix are shorter by one. A band has at least one diagonal. */
+/* Q has min(m, n) columns, or all m. There are min(m, n) pivots of LU and singular values. Two of the three diagonals
+ * of a tridiagonal matrix are shorter by one. A band has at least one diagonal. */
 static bool are_sizes_valid(const smm_call *c) {
     switch (c->op) {
     case SMM_OP_QR:
     case SMM_OP_QR_R: return c->k == least(c->m, c->n) || c->k == c->m;
+    case SMM_OP_LU:
     case SMM_OP_QR_RAW:
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:
@@ -125,7 +126,6 @@ static bool is_valid(const smm_call *c, const views *x) {
 }
 
 static bool is_too_large(const smm_call *c, const view *a) {
-    if (c->form & SMM_RECTANGULAR) return true;
     if (a->row->direction & SMM_LONG) return c->n > SMM_LONGEST;
     return c->op != SMM_OP_MATMUL && (least(a->rows, a->cols) > SMM_MOST_ORDER ||
                                       (a->cols && a->rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a->cols));

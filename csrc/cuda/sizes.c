@@ -44,6 +44,7 @@ void smm_cuda_set_sizes(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t n)
         set_diagonals(p, m, k, n);
         return;
     }
+    if (p->op == SMM_OP_LU) k = m < n ? m : n; /* its pivots */
     const bool images = p->source_b == SMM_SOURCE_IMAGES;
     if (p->op == SMM_OP_MATMUL && !are_for_tensor_cores(p->dtype, m, k, n)) p->form &= ~SMM_TENSOR;
     p->tiled = p->op == SMM_OP_MATMUL && (images || smm_cuda_is_large(m, k, n) || p->form & SMM_TENSOR);

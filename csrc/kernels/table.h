@@ -49,7 +49,9 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(det_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         det_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     } \
-    static unsigned lu_lanes_##height##_needs(const smm_call *call) { return lu_lanes_needs(call, height); }
+    static unsigned lu_lanes_##height##_needs(const smm_call *call) { \
+        return lu_is_square(call) ? lu_lanes_needs(call, height) : SMM_UNFIT; \
+    }
 #define LU_LANES(height, groups) \
     SOLVE_LANES(height, groups) \
     static void KERNEL(lu_lanes_##height)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
@@ -121,11 +123,11 @@ static const smm_kernel matmul_list[] = {
 static const smm_kernel lu_list[] = {
     /* LU, SOLVE, INV */
     ROW(lu_lanes, 0, 0, 0, lu_numbers_needs, SMM_MEMORY),
-    ROW(lu_panels, 0, 0, 0, any_needs, SMM_MEMORY),
+    WITH_WORKSPACE(lu_panels, any_needs, SMM_MEMORY, KERNEL(lu_panels_workspace)),
 };
 static const smm_kernel det_list[] = {
     ROW(det_lanes, 0, 0, 0, lu_numbers_needs, SMM_MEMORY),
-    ROW(lu_panels, 0, 0, 0, any_needs, SMM_MEMORY),
+    WITH_WORKSPACE(lu_panels, any_needs, SMM_MEMORY, KERNEL(lu_panels_workspace)),
 };
 #define inv_list lu_list
 #define solve_list lu_list
@@ -176,21 +178,21 @@ static const smm_kernel inv_list[] = {
 static const smm_kernel lu_list[] = {
 #define LU_LANES(height, groups) ROW(lu_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
 #include "../defs/tuning.def"
-    ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    WITH_WORKSPACE(lu_panels, any_needs, SMM_BEYOND_L2, KERNEL(lu_panels_workspace)),
 };
 
 static const smm_kernel solve_list[] = {
 #define SOLVE_LANES(height, groups) ROW(solve_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
 #define LU_LANES SOLVE_LANES
 #include "../defs/tuning.def"
-    ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    WITH_WORKSPACE(lu_panels, any_needs, SMM_BEYOND_L2, KERNEL(lu_panels_workspace)),
 };
 
 static const smm_kernel det_list[] = {
 #define SOLVE_LANES(height, groups) ROW(det_lanes_##height, 0, 0, 0, lu_lanes_##height##_needs, SMM_BEYOND_L2),
 #define LU_LANES SOLVE_LANES
 #include "../defs/tuning.def"
-    ROW(lu_panels, 0, 0, 0, any_needs, SMM_BEYOND_L2),
+    WITH_WORKSPACE(lu_panels, any_needs, SMM_BEYOND_L2, KERNEL(lu_panels_workspace)),
 };
 
 #endif

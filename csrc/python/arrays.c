@@ -63,13 +63,6 @@ bool smm_take_shape(smm_arrays *x, int i) {
 
 void smm_take_number(smm_arrays *x, int i) { x->array[i] = (smm_array){.ndim = -1}; }
 
-void smm_finish_sizes(smm_arrays *x) {
-    smm_call *call = &x->call;
-    if (call->n < 0) call->n = 1;
-    if (call->m < 0) call->m = call->op == SMM_OP_MATMUL ? 1 : call->n;
-    if (call->k < 0) call->k = x->g->k ? *smm_size_in(call, x->g->k) : 1;
-}
-
 int smm_output_shape(const smm_arrays *x, int i, intptr_t shape[NPY_MAXDIMS + 2]) {
     int ndim = 0;
     for (int d = x->dims; d--;) shape[ndim++] = x->extent[d];

@@ -60,9 +60,6 @@ static inline bool smm_take_input(smm_arrays *x, int i, smm_array array) {
     return smm_take_shape(x, i);
 }
 void smm_take_number(smm_arrays *x, int i);
-/* All inputs are added: set the sizes that none of them has. A matrix without a second size has one column, or is
- * square. */
-void smm_finish_sizes(smm_arrays *x);
 /* The shape of an output; returns its length. */
 int smm_output_shape(const smm_arrays *x, int i, intptr_t shape[NPY_MAXDIMS + 2]);
 /* Whether x->array[i], an output, has the shape of one, and no two of its elements share memory. */

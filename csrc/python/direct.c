@@ -91,7 +91,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
         objects[i] = (PyArrayObject *)args[i];
         if (!smm_fits(&x, i, args[i]) || !smm_take_input(&x, i, smm_array_of(objects[i]))) Py_RETURN_NOTIMPLEMENTED;
     }
-    smm_finish_sizes(&x);
+    smm_finish_sizes(&x.call, x.g);
 
     smm_call *const call = &x.call;
     const int last = s->operands - 1;

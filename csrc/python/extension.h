@@ -68,6 +68,8 @@ int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype);
 int smm_dtype_of_numpy(int type);
 bool smm_is_integer(const smm_gufunc *g, int i);
 intptr_t *smm_size_in(smm_call *call, char dimension);
+/* Set the sizes that no operand has, which are -1. A matrix without a second size has one column, or is square. */
+void smm_finish_sizes(smm_call *call, const smm_gufunc *g);
 /* Whether pivot i of each matrix, where the call is given those of LU, is one of i .. n-1. */
 bool smm_pivots_are_rows(const smm_call *call);
 /* Run it, or send it on the detour. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more; outputs

@@ -19,11 +19,9 @@ static const smm_gufunc gufuncs[] = {
      .signature = "(m,k),(k,n),(),()->(m,n)"},
     {"matvec", "a matrix times a column vector", .op = SMM_OP_MATMUL, .signature = "(m,k),(k)->(m)"},
     {"vecmat", "a row vector times a matrix", .op = SMM_OP_MATMUL, .signature = "(k),(k,n)->(n)", .rows = 5},
-    {"lu_factor", "LU, pivots, info", .op = SMM_OP_LU, .whole = true},
-    {"lu_factor_tall", "the same for m >= n", .op = SMM_OP_LU, .form = SMM_RECTANGULAR, .whole = true,
-     .signature = "(m,n)->(m,n),(n),()"},
-    {"lu_factor_wide", "the same for m <= n", .op = SMM_OP_LU, .form = SMM_RECTANGULAR, .whole = true,
-     .signature = "(m,n)->(m,n),(m),()"},
+    {"lu_factor", "LU, pivots, info", .op = SMM_OP_LU, .k = 'n', .whole = true, .signature = "(n,n)->(n,n),(n),()"},
+    {"lu_factor_tall", "the same for m >= n", .op = SMM_OP_LU, .k = 'n', .whole = true},
+    {"lu_factor_wide", "the same for m <= n", .op = SMM_OP_LU, .k = 'm', .whole = true},
     {"lu_solve", "X of A X = B", .op = SMM_OP_LU_SOLVE},
     {"lu_solve_transposed", "X of A^T X = B", .op = SMM_OP_LU_SOLVE, .form = SMM_TRANSPOSED},
     {"solve", "X of A X = B, info", .op = SMM_OP_SOLVE, .whole = true},
@@ -245,11 +243,17 @@ smm_status smm_dispatch_many(const smm_call *calls, size_t count, smm_status *ea
     return first;
 }
 
+void smm_finish_sizes(smm_call *call, const smm_gufunc *g) {
+    if (call->n < 0) call->n = 1;
+    if (call->m < 0) call->m = g->op == SMM_OP_MATMUL ? 1 : call->n;
+    if (call->k < 0) call->k = g->k ? *smm_size_in(call, g->k) : 1;
+}
+
 smm_call smm_call_of_loop(const smm_gufunc *g, const smm_signature *s, smm_dtype dtype, char *const *data,
                           const npy_intp *sizes, const npy_intp *strides) {
-    smm_call call = {.op = g->op, .dtype = dtype, .form = g->form, .batch = sizes[0], .m = 1, .n = 1, .k = 1};
+    smm_call call = {.op = g->op, .dtype = dtype, .form = g->form, .batch = sizes[0], .m = -1, .n = -1, .k = -1};
     for (int i = 0; i < s->dimensions; i++) *smm_size_in(&call, s->dimension[i]) = sizes[1 + i];
-    if (g->k) call.k = *smm_size_in(&call, g->k);
+    smm_finish_sizes(&call, g);
     const npy_intp *core = strides + s->operands;
     for (int i = 0; i < s->operands; core += s->core[i++]) {
         smm_operand *x = &call.operand[s->place[i]];

@@ -84,7 +84,7 @@ static bool take_inputs(const job *x, smm_arrays *arrays, Py_ssize_t stack) {
         if (!smm_fits(arrays, i, input) || !smm_take_input(arrays, i, smm_array_of((PyArrayObject *)input)))
             return false;
     }
-    smm_finish_sizes(arrays);
+    smm_finish_sizes(&arrays->call, arrays->g);
     return arrays->dims == 1 && arrays->extent[0] == members_of(x, stack);
 }
 

@@ -174,7 +174,7 @@ static void *run(const xla_call *from, const smm_gufunc *g, void *run_on(const x
     x.call.dtype = (smm_dtype)dtype;
     bool fits = true, empty = true;
     for (int i = 0; i < s->inputs; i++) fits = fits && take(&x, i, in->buffer[i], strides[i]);
-    if (fits) smm_finish_sizes(&x);
+    if (fits) smm_finish_sizes(&x.call, x.g);
     for (int i = s->inputs; i < s->operands; i++) {
         fits = fits && take(&x, i, out->buffer[i - s->inputs], strides[i]);
         empty = empty && is_empty(out->buffer[i - s->inputs]);

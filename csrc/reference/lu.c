@@ -2,31 +2,35 @@
  * and what follows from it: solutions, determinants, and inverses of complex matrices. */
 #include "reference.h"
 
+static number at(const smm_lu_factors *f, intptr_t i, intptr_t j) { return f->lu[i * f->n + j]; }
+static number *place(smm_lu_factors *f, intptr_t i, intptr_t j) { return &f->lu[i * f->n + j]; }
+
 /* The row i >= k of the largest |a_ik|, the first of equals. Nothing is larger than a NaN at row k. */
 static intptr_t pivot_row(const smm_lu_factors *f, intptr_t k) {
     intptr_t p = k;
-    for (intptr_t i = k + 1; i < f->n; i++)
-        if (size_of(f->dtype, f->lu[i][k]) > size_of(f->dtype, f->lu[p][k])) p = i;
+    for (intptr_t i = k + 1; i < f->m; i++)
+        if (size_of(f->dtype, at(f, i, k)) > size_of(f->dtype, at(f, p, k))) p = i;
     return p;
 }
 
 /* Continue after a useless pivot; the result is overwritten with NaN. */
 static void factor(smm_lu_factors *f) {
     const smm_dtype t = f->dtype;
-    const intptr_t n = f->n;
-    number(*const a)[SMM_MOST_ORDER] = f->lu;
+    const intptr_t m = f->m, n = f->n;
     f->info = 0;
     f->singular = false;
-    for (intptr_t k = 0; k < n; k++) {
+    for (intptr_t k = 0; k < m && k < n; k++) {
         const intptr_t p = f->pivots[k] = pivot_row(f, k);
-        if (!f->info && is_useless(a[p][k])) {
+        number *const u = place(f, k, 0);
+        for (intptr_t j = 0; j < n && p != k; j++) swap(&u[j], place(f, p, j));
+        if (!f->info && is_useless(u[k])) {
             f->info = k + 1;
-            f->singular = is_zero(a[p][k]);
+            f->singular = is_zero(u[k]);
         }
-        for (intptr_t j = 0; j < n && p != k; j++) swap(&a[k][j], &a[p][j]);
-        for (intptr_t i = k + 1; i < n; i++) {
-            a[i][k] = quotient_of(t, a[i][k], a[k][k]);
-            for (intptr_t j = k + 1; j < n; j++) a[i][j] = subtract_product(t, a[i][k], a[k][j], a[i][j]);
+        for (intptr_t i = k + 1; i < m; i++) {
+            number *const a = place(f, i, 0);
+            a[k] = quotient_of(t, a[k], u[k]);
+            for (intptr_t j = k + 1; j < n; j++) a[j] = subtract_product(t, a[k], u[j], a[j]);
         }
     }
 }
@@ -35,21 +39,21 @@ static void solve(const smm_lu_factors *f, number *x) {
     const intptr_t n = f->n;
     for (intptr_t i = 0; i < n; i++) swap(&x[i], &x[f->pivots[i]]);
     for (intptr_t j = 0; j < n; j++)
-        for (intptr_t i = j + 1; i < n; i++) x[i] = subtract_product(f->dtype, f->lu[i][j], x[j], x[i]);
+        for (intptr_t i = j + 1; i < n; i++) x[i] = subtract_product(f->dtype, at(f, i, j), x[j], x[i]);
     for (intptr_t j = n - 1; j >= 0; j--) {
-        x[j] = quotient_of(f->dtype, x[j], f->lu[j][j]);
-        for (intptr_t i = 0; i < j; i++) x[i] = subtract_product(f->dtype, f->lu[i][j], x[j], x[i]);
+        x[j] = quotient_of(f->dtype, x[j], at(f, j, j));
+        for (intptr_t i = 0; i < j; i++) x[i] = subtract_product(f->dtype, at(f, i, j), x[j], x[i]);
     }
 }
 
 static void solve_transposed(const smm_lu_factors *f, number *x) {
     const intptr_t n = f->n;
     for (intptr_t j = 0; j < n; j++) {
-        x[j] = quotient_of(f->dtype, x[j], f->lu[j][j]);
-        for (intptr_t i = j + 1; i < n; i++) x[i] = subtract_product(f->dtype, f->lu[j][i], x[j], x[i]);
+        x[j] = quotient_of(f->dtype, x[j], at(f, j, j));
+        for (intptr_t i = j + 1; i < n; i++) x[i] = subtract_product(f->dtype, at(f, j, i), x[j], x[i]);
     }
     for (intptr_t j = n - 1; j >= 0; j--)
-        for (intptr_t i = 0; i < j; i++) x[i] = subtract_product(f->dtype, f->lu[j][i], x[j], x[i]);
+        for (intptr_t i = 0; i < j; i++) x[i] = subtract_product(f->dtype, at(f, j, i), x[j], x[i]);
     for (intptr_t i = n - 1; i >= 0; i--) swap(&x[i], &x[f->pivots[i]]);
 }
 
@@ -69,21 +73,22 @@ static void solve_all(const smm_call *call, const smm_lu_factors *f, intptr_t q,
 }
 
 static void get_matrix(const smm_operand *a, smm_lu_factors *f, intptr_t q) {
-    for (intptr_t i = 0; i < f->n; i++)
-        for (intptr_t j = 0; j < f->n; j++) f->lu[i][j] = get_number(a, f->dtype, q, i, j);
+    for (intptr_t i = 0; i < f->m; i++)
+        for (intptr_t j = 0; j < f->n; j++) *place(f, i, j) = get_number(a, f->dtype, q, i, j);
 }
 
 /* A pivot that is no row, or one above, is a failure and exchanges nothing. */
 void smm_lu_given(const smm_operand *lu, const smm_operand *pivots, smm_lu_factors *f, intptr_t q) {
     intptr_t wrong = 0;
     f->info = 0;
+    f->m = f->n;
     get_matrix(lu, f, q);
     for (intptr_t i = f->n - 1; i >= 0; i--) {
         const intptr_t p = *(const int32_t *)((const char *)pivots->data + q * pivots->batch + i * pivots->row);
         const bool is_row = p >= i && p < f->n;
         f->pivots[i] = is_row ? p : i;
         if (!is_row) wrong = -(i + 1);
-        if (is_zero(f->lu[i][i])) f->info = i + 1;
+        if (is_zero(at(f, i, i))) f->info = i + 1;
     }
     if (wrong) f->info = wrong;
 }
@@ -110,7 +115,7 @@ static number product_of_pivots(const smm_lu_factors *f, intptr_t *exponent) {
     for (intptr_t i = 0; i < f->n; i++)
         if (f->pivots[i] != i) p.re = plain.re = -p.re;
     for (intptr_t i = 0; i < f->n; i++) {
-        const number u = f->lu[i][i];
+        const number u = at(f, i, i);
         const int e = exponent_of(u);
         p = product(t, p, shifted(t, u, -e));
         const int g = is_complex ? exponent_of(p) : fabs(p.re) < 0x1p-64 ? -64 : 0;
@@ -142,14 +147,14 @@ static void put_determinant(const smm_call *call, const smm_lu_factors *f, intpt
 
 intptr_t smm_reference_singular(const smm_call *call, intptr_t q) {
     smm_lu_factors f;
-    f.dtype = call->dtype, f.n = call->n;
+    f.dtype = call->dtype, f.m = f.n = call->n;
     get_matrix(&call->a, &f, q);
     factor(&f);
     return f.info;
 }
 
 void smm_reference_lu(const smm_call *call) {
-    smm_lu_factors f = {.dtype = call->dtype, .n = call->n};
+    smm_lu_factors f = {.dtype = call->dtype, .m = call->op == SMM_OP_LU ? call->m : call->n, .n = call->n};
     for (intptr_t q = 0; q < call->batch; q++) {
         if (call->op == SMM_OP_LU_SOLVE) {
             smm_lu_given(&call->a, &call->lu_solve.pivots, &f, q);
@@ -160,11 +165,11 @@ void smm_reference_lu(const smm_call *call) {
         put_int(smm_info(call), q, 0, f.info);
         switch (call->op) {
         case SMM_OP_LU:
-            for (intptr_t i = 0; i < f.n; i++)
+            for (intptr_t i = 0; i < call->k; i++)
                 put_int(&call->lu.pivots, q, i, f.info && i + 1 >= f.info ? i : f.pivots[i]);
-            for (intptr_t i = 0; i < f.n; i++)
+            for (intptr_t i = 0; i < f.m; i++)
                 for (intptr_t j = 0; j < f.n; j++)
-                    put_number(&call->lu.lu, f.dtype, q, i, j, f.info ? not_a_number : f.lu[i][j]);
+                    put_number(&call->lu.lu, f.dtype, q, i, j, f.info ? not_a_number : at(&f, i, j));
             break;
         case SMM_OP_DET:
         case SMM_OP_SLOGDET: put_determinant(call, &f, q); break;

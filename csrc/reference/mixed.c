@@ -21,7 +21,7 @@ static smm_operand of_floats(float *x, intptr_t cols) {
 static smm_operand of_ints(int32_t *x) { return (smm_operand){x, 0, sizeof *x, 0}; }
 
 static void factor(narrow *t) {
-    smm_call call = {.op = SMM_OP_LU, .dtype = SMM_F32, .batch = 1, .m = t->n, .n = t->n, .k = 1};
+    smm_call call = {.op = SMM_OP_LU, .dtype = SMM_F32, .batch = 1, .m = t->n, .n = t->n, .k = t->n};
     call.lu =
         (smm_lu_operands){of_floats(t->a, t->n), of_floats(t->factors, t->n), of_ints(t->pivots), of_ints(&t->info)};
     if (t->positive) {

@@ -22,11 +22,13 @@ void smm_reference_mixed(const smm_call *call);      /* SOLVE_MIXED */
 
 extern const smm_parts_kernels smm_reference_parts; /* levels.c: SOLVE_TRIDIAGONAL in parts */
 
-/* lu.c: P A = L U: L below the diagonal of lu, U the rest; row k was exchanged with row pivots[k]. */
+enum { ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER };
+
+/* lu.c: P A = L U: L below the diagonal of lu, an m x n matrix, U the rest; row k was exchanged with row pivots[k]. */
 typedef struct smm_lu_factors {
     smm_dtype dtype;
-    intptr_t n;
-    numbers lu;
+    intptr_t m, n; /* the same of what is solved with */
+    number lu[ELEMENTS];
     intptr_t pivots[SMM_MOST_ORDER];
     intptr_t info; /* the first step, from 1, whose pivot is zero or infinite; negative: which exchanges no row left */
     bool singular; /* a pivot is zero, all before are finite */
@@ -43,7 +45,6 @@ void smm_reflect(smm_dtype t, const number *v, intptr_t step_v, number factor, n
                  intptr_t count);
 
 /* qr.c: the reflectors of min(m, n) steps below R: row i of an m x n matrix begins at a + i * n. */
-enum { ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER };
 typedef struct smm_factors {
     smm_dtype dtype;
     intptr_t m, n;

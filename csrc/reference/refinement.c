@@ -152,8 +152,7 @@ static void lu_rcond(const smm_call *call, intptr_t q) {
     smm_lu_given(&call->lu_rcond.a, &call->lu_rcond.pivots, &f, q);
     double rcond = f.n ? 0 : 1;
     bool is_nan = isnan(norm);
-    for (intptr_t i = 0; i < f.n; i++)
-        for (intptr_t j = 0; j < f.n; j++) is_nan |= isnan(f.lu[i][j].re) || isnan(f.lu[i][j].im);
+    for (intptr_t e = 0; e < f.n * f.n; e++) is_nan |= isnan(f.lu[e].re) || isnan(f.lu[e].im);
     if (f.n && !f.info && norm != 0) {
         const double found = estimate(&(inverse){&f, call->form & SMM_TRANSPOSED, NULL});
         rcond = isnan(found) ? 0 : round_in(t, round_in(t, 1 / found) / norm);

@@ -19,7 +19,6 @@ from .shapes import (
     fixed_signature,
     has_kernel,
     is_complex,
-    is_rectangular,
     output_dtypes,
     output_shapes,
     without_ones,
@@ -32,7 +31,7 @@ def takes(gufunc: np.ufunc, operands: dict[str, Any]) -> bool:
     if gufunc.__name__ not in FALLBACKS:
         return False
     m, n = np.shape(next(iter(operands.values())))[-2:]
-    return is_rectangular(gufunc) or not has_kernel(m, n)
+    return not has_kernel(m, n)
 
 
 def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, Any]) -> Any:
@@ -56,10 +55,10 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
         with closing(over_stack(of_one, batch_shape(gufunc, stacks), broadcast(gufunc, stacks))) as each:
             results = np.vectorize(lambda *_: next(each), numbers, signature=signature)(*stacks.values())
     except ImportError as error:
-        shape, square = arrays[0].shape[-2:], " of square matrices" * is_rectangular(gufunc)
+        shape = arrays[0].shape[-2:]
         raise ImportError(
             f"{op}: matrices of shape {shape} are beyond smallmm's kernels, which go to order "
-            f"{MOST_ORDER}{square}, and SciPy, which would take them, is not installed: "
+            f"{MOST_ORDER}, and SciPy, which would take them, is not installed: "
             "pip install 'smallmm[large]'"
         ) from error
     results = results if gufunc.nout > 1 else (results,)

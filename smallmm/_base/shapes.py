@@ -50,11 +50,6 @@ def is_of_diagonals(operation: str) -> bool:
     return _core.operations[operation][0][0] != "a"
 
 
-def is_rectangular(gufunc: np.ufunc) -> bool:
-    """Whether the gufunc is of a form for which there are no kernels."""
-    return bool(_core.gufunc_rows[gufunc.__name__][1] & _core.forms["rectangular"])
-
-
 Dimensions = tuple[tuple[str, ...], ...]
 
 

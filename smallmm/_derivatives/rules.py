@@ -29,7 +29,7 @@ from .._functions.systems import det as _determinant
 from .._functions.systems import inv_ex, solve_ex, solve_triangular
 from .._libraries import library_of
 from .._libraries.recording import RULES, Arrays, Rule
-from . import ldl
+from . import ldl, lu
 from .rules_of_spectra import (
     eig,
     eigh,
@@ -150,39 +150,6 @@ def _slogdet(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Array
         turn = (turn - conjugate(xp, turn)) / 2
         g = turn if g is None else turn + g
     return (g[..., None, None] * adjoint(xp, inv_ex(operands[0]).inverse) if g is not None else None,)
-
-
-def _lu_factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    lu, pivots, *_ = results
-    one = identity(xp, lu.shape[-1], lu)
-    permutation = lu_solve((one, pivots), one)
-    lower, upper, g = xp.tril(lu, k=-1) + one, xp.triu(lu), grads[0]
-    inner = xp.tril(matmul(adjoint(xp, lower), xp.tril(g, k=-1)), k=-1)
-    inner = inner + xp.triu(matmul(xp.triu(g), adjoint(xp, upper)))
-    left = solve_triangular(lower, inner, trans=2, lower=True, unit_diagonal=True)
-    right = adjoint(xp, solve_triangular(upper, adjoint(xp, left), lower=False))
-    return (matmul(permutation.mT, right),)
-
-
-def _lu_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, transposed: bool = False) -> Arrays:
-    """Through the gradient of P A = L U, of which this is the solution's."""
-    lu, pivots, _ = operands
-    x, g = results[0], grads[0]
-    one = identity(xp, lu.shape[-1], lu)
-    if transposed:
-        tb = conjugate(xp, lu_solve((lu, pivots), conjugate(xp, g), 0))
-        ta = -matmul(conjugate(xp, x), tb.mT)
-    else:
-        tb = lu_solve((lu, pivots), g, 2)
-        ta = -matmul(tb, adjoint(xp, x))
-    ta = matmul(lu_solve((one, pivots), one), ta)
-    lower, upper = xp.tril(lu, k=-1) + one, xp.triu(lu)
-    of_upper = xp.triu(matmul(adjoint(xp, lower), ta))
-    return xp.tril(matmul(ta, adjoint(xp, upper)), k=-1) + of_upper, None, tb
-
-
-def _lu_solve_transposed(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    return _lu_solve(xp, operands, results, grads, True)
 
 
 def _of_cholesky(xp: Any, lower: Any, g: Any) -> Any:
@@ -380,9 +347,9 @@ RULES |= {
     "inv": _inv,
     "det": _det,
     "slogdet": _slogdet,
-    "lu_factor": _lu_factor,
-    "lu_solve": _lu_solve,
-    "lu_solve_transposed": _lu_solve_transposed,
+    **dict.fromkeys(("lu_factor", "lu_factor_tall", "lu_factor_wide"), lu.factor),
+    "lu_solve": lu.solution(transposed=False),
+    "lu_solve_transposed": lu.solution(transposed=True),
     "cholesky": _cholesky,
     "cholesky_upper": _cholesky_upper,
     "cho_solve": _cho_solve,

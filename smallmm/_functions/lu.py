@@ -7,13 +7,12 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 
 from .. import _core
 from .._base.catalog import composed_of_others, computed_by
-from .._base.composition import composition_of, constant, real_part
+from .._base.composition import composition_of, constant, identity, real_part
 from .._base.errors import SINGULAR
 from .._base.options import flag, is_conjugated, is_transposed, pair
 from .._calls.arrays import with_core_shape
 from .._calls.calls import checked, conjugated, run, run_from_the_right, several
 from .._calls.twins import twin_of, with_info
-from .._libraries import on_device
 from .._programs.compose import composed, count
 from .products import batched_matmul
 
@@ -63,7 +62,7 @@ def lu_factor(
     Parameters
     ----------
     a : array_like, shape (..., m, n)
-        A stack of matrices. Matrices that are not square go to LAPACK, as orders above 128 do.
+        A stack of matrices.
     overwrite_a, check_finite : bool
         Accepted for compatibility with SciPy; without effect, as in `solve`.
     out : (array of shape (..., m, n), array of int32 of shape (..., k)), optional
@@ -93,8 +92,8 @@ def lu_factor(
     -----
     The pivot is the element of largest magnitude, the topmost of equals; of complex ones the magnitude is
     ``|re| + |im|``, as in LAPACK. ``|P A - L U|_1 <= 10 n u g |A|_1``, where g, the growth of elements, is
-    ``|U|_1 / |A|_1``, or 1 if that is less. 2/3 n^3 operations per matrix. Right-looking elimination, as
-    LAPACK's getf2.
+    ``|U|_1 / |A|_1``, or 1 if that is less. Right-looking elimination, as LAPACK's getf2:
+    2/3 n^3 operations per matrix, or ``2 m n k - (m + n) k^2 + 2/3 k^3``.
 
     Examples
     --------
@@ -103,17 +102,15 @@ def lu_factor(
            [0.25, 1.  ]]), pivots=array([1, 1], dtype=int32))
     """
     outs = several("lu_factor", out, LUResult)
-    results = _direct_lu_factor(a, *outs)
+    gufunc, results = "lu_factor", _direct_lu_factor(a, *outs)
+    if results is NotImplemented:
+        a, m, n = with_core_shape(a)
+        if m > n or m < n:  # Dask's sizes may be NaN
+            gufunc = "lu_factor_tall" if m > n else "lu_factor_wide"
+            results = _core.direct[gufunc](a, *outs)
     if results is not NotImplemented and results[2] is None:
         return LUResult(results[0], results[1])
-    matrices, m, n = with_core_shape(a)
-    if (m < n or m > n) and on_device(matrices):  # Dask's sizes may be NaN
-        shape = tuple(matrices.shape)
-        raise NotImplementedError(
-            f"lu_factor: a has shape {shape}; expected square matrices, (..., n, n), on a device"
-        )
-    gufunc = "lu_factor_tall" if m > n else "lu_factor_wide" if m < n else "lu_factor"
-    return run("lu_factor", gufunc, {"a": matrices}, outs, LUResult, SINGULAR, results)
+    return run("lu_factor", gufunc, {"a": a}, outs, LUResult, SINGULAR, results)
 
 
 @twin_of(lu_factor)
@@ -303,3 +300,13 @@ def lu_solve(
     if left:
         return run("lu_solve", gufunc, operands, (out,))
     return run_from_the_right("lu_solve", gufunc, operands, out)
+
+
+def permutation(xp: Any, pivots: Any, m: int, like: Any) -> Any:
+    """P of P A = L U for A of m rows, of the dtype and device of another array."""
+    k = pivots.shape[-1]
+    if k < m:  # rows that no step exchanges with
+        rest = constant(xp, np.arange(k, m), pivots) + xp.zeros_like(pivots[..., :1])
+        pivots = xp.concat([pivots, rest], axis=-1)
+    one = identity(xp, m, like)
+    return lu_solve((one, pivots), one)

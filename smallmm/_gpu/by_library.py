@@ -280,7 +280,7 @@ FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "inv": _inverse,
     "det": _determinant,
     "slogdet": _slogdet,
-    "lu_factor": _lu_factor,
+    **dict.fromkeys(("lu_factor", "lu_factor_tall", "lu_factor_wide"), _lu_factor),
     "lu_solve": partial(_lu_solve, transposed=False),
     "lu_solve_transposed": partial(_lu_solve, transposed=True),
     "solve_lower": _triangular(upper=False, unit=False),

@@ -17,7 +17,6 @@ from .._base.shapes import (
     core_dimensions,
     core_sizes,
     device_has_kernel,
-    is_rectangular,
     narrow_dtype,
     number_dtype,
     operand_dtypes,
@@ -234,9 +233,7 @@ class Call(Work):
             m = sizes.get("m", n)
         if len(self.batch) > _core.limits["cuda_dimensions"] - 2:
             return f"there are {len(self.batch)} batch dimensions"
-        if is_rectangular(self.gufunc) or not device_has_kernel(
-            self.operation, self.computed, m, max(k, 1), n
-        ):
+        if not device_has_kernel(self.operation, self.computed, m, max(k, 1), n):
             return f"it has no kernels for {', '.join(f'{dim} = {size}' for dim, size in sizes.items())}"
         return None
 

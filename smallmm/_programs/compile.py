@@ -237,8 +237,6 @@ class _Compiler:
         gufunc = getattr(_core, step.name)
         operation, form = _core.gufunc_rows[step.name]
         rows = _core.operations[operation]
-        if form & _core.forms["rectangular"]:
-            raise NotCompiled
         views = (*step.operands, *map(View, step.results))
         inputs, outputs = core_dimensions(gufunc)
         shapes = [self._seen(x) for x in views]

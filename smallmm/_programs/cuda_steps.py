@@ -86,8 +86,9 @@ _TEXTS_OF_COMPLEX = {
 }
 
 
-def _text_of(name: str, dtype: int) -> _Text | None:
-    return (_TEXTS_OF_COMPLEX if _is_complex(dtype) else _TEXTS).get(name)
+def _text_of(name: str, dtype: int, sizes: tuple[int, int, int]) -> _Text | None:
+    is_rectangular = name == "LU" and sizes[0] != sizes[1]
+    return (_TEXTS_OF_COMPLEX if _is_complex(dtype) or is_rectangular else _TEXTS).get(name)
 
 
 # Functions whose code has branches, and calls for rare arguments. Their loops over shared memory are not
@@ -190,7 +191,7 @@ class Steps:
         uses: tuple[int, ...],
         lanes: int,
     ) -> Step:
-        text = _text_of(name, dtype)
+        text = _text_of(name, dtype, sizes)
         if text is None and (name not in _SCRATCH or (_is_complex(dtype) and name != "MATMUL")):
             numbers = " of complex numbers" if _is_complex(dtype) else ""
             raise NotFused(f"no kernel of a program has {name.lower()}{numbers}")

@@ -12,7 +12,7 @@ from .._base.composition import identity
 from .._base.errors import explain_pivots, shown, wrong_dtype
 from .._base.shapes import dtype_of, is_bfloat16, is_number_type
 from .._calls.arrays import as_numpy, without_labels
-from .._functions.lu import lu_solve
+from .._functions.lu import permutation
 from .._libraries import library_of, on_device
 from .._programs.compose import cast, namespace_of
 
@@ -181,9 +181,9 @@ def _permuted(a: np.ndarray, pivots: np.ndarray) -> np.ndarray:
 
 
 def _on_device_permuted(xp: Any, lu: Any, a: Any, pivots: Any) -> Any:
-    """The same by the matrix P, which solves with the factors I and I and these pivots."""
-    one = identity(xp, a.shape[-1], lu)
-    return xp.matmul(cast(xp, lu_solve((one, pivots), one), str(a.dtype).rpartition(".")[2]), a)
+    """The same by the matrix P."""
+    p = permutation(xp, pivots, a.shape[-2], lu)
+    return xp.matmul(cast(xp, p, str(a.dtype).rpartition(".")[2]), a)
 
 
 def _cholesky(op: str, a: Any, c: Any, lower: bool | None = None) -> Any:

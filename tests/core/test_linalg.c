@@ -20,7 +20,7 @@ static const struct operation {
     enum sizes sizes;
     const char *name;
 } operations[] = {
-    {SMM_OP_LU, 0, SQUARE, "LU"},
+    {SMM_OP_LU, 0, REDUCED, "LU"},
     {SMM_OP_LU_SOLVE, 0, RIGHT_HAND_SIDES, "LU_SOLVE"},
     {SMM_OP_LU_SOLVE, SMM_TRANSPOSED, RIGHT_HAND_SIDES, "LU_SOLVE transposed"},
     {SMM_OP_SOLVE, 0, RIGHT_HAND_SIDES, "SOLVE"},
@@ -208,16 +208,16 @@ enum hardness {
 
 /* One matrix, element by element through `at`. */
 static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t q, enum hardness hardness) {
-    const intptr_t m = p->call.m, n = p->call.n, square = !is_rectangular(p->operation);
+    const intptr_t m = p->call.m, n = p->call.n;
     const smm_dtype dtype = p->call.dtype;
     const bool by_lu = p->call.op <= SMM_OP_SLOGDET;
-    const intptr_t shift = by_lu && n ? random_below(n) : 0, odd = n && m ? random_below(m * n) : 0;
+    const intptr_t shift = by_lu && m ? random_below(m) : 0, odd = n && m ? random_below(m * n) : 0;
     const int kind = hardness == HARD ? (int)random_below(13) : hardness == MIXED ? 13 + (int)random_below(6) : -1;
     const bool is_wide = smm_dtypes[dtype].real == SMM_F64, is_half = dtype == SMM_F16;
     const double tiny = is_wide ? 1e-310 : is_half ? 3e-7 : 1e-40, huge = is_wide ? 1e306 : is_half ? 1e3 : 1e36;
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
-            double x = random_value() + (i == (square ? (j + shift) % n : j) ? (double)least(m, n) + 1 : 0);
+            double x = random_value() + (i == (by_lu ? (j + shift) % m : j) ? (double)least(m, n) + 1 : 0);
             const bool is_odd = i * n + j == odd;
             switch (kind) {
             case 0: x = random_value(); break;
@@ -256,7 +256,7 @@ static void fill_factors(struct problem *p, enum hardness hardness) {
     const bool one = !a->batch || !pivots->batch || (given.a && !given.a->batch);
     void *dense = malloc((size_t)(p->call.batch * n * n * size + 1));
     if (!dense) exit(2);
-    smm_call lu = {.op = symmetric ? SMM_OP_LDL : SMM_OP_LU, .dtype = p->call.dtype, .n = n};
+    smm_call lu = {.op = symmetric ? SMM_OP_LDL : SMM_OP_LU, .dtype = p->call.dtype, .m = n, .n = n, .k = n};
     lu.form = symmetric ? p->call.form : 0;
     lu.batch = one ? least(1, p->call.batch) : p->call.batch;
     lu.lu = (smm_lu_operands){.a = {dense, n * n * size, n * size, size}, .lu = *a, .pivots = *pivots};

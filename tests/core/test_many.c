@@ -103,7 +103,8 @@ static void add_random(struct calls *x) {
     const intptr_t n = size_up_to(random_below(8) ? 9 : 40);
     const bool product = op == SMM_OP_MATMUL, none = !random_below(20);
     const intptr_t batch = none ? 0 : size_up_to(random_below(3) ? 3 : 3000 / (n * n) + 20);
-    add(x, op, dtype, batch, product ? size_up_to(9) : n, n, product || op == SMM_OP_SOLVE ? size_up_to(9) : 1);
+    const intptr_t m = product || op == SMM_OP_LU ? size_up_to(9) : n, k = size_up_to(9);
+    add(x, op, dtype, batch, m, n, product || op == SMM_OP_SOLVE ? k : op == SMM_OP_LU ? least(m, n) : 1);
 }
 
 static void test_random_calls(void) {

@@ -112,7 +112,19 @@ def of_large_rectangles(rng, dtype):
 def of_rectangles(rng, dtype, m=0, n=0):
     m, n = m or order(rng), n or order(rng)
     name = str(
-        rng.choice(["qr", "qr r", "qr raw", "qr complete", "svd", "svd reduced", "svdvals", "lstsq_ex"])
+        rng.choice(
+            [
+                "qr",
+                "qr r",
+                "qr raw",
+                "qr complete",
+                "svd",
+                "svd reduced",
+                "svdvals",
+                "lstsq_ex",
+                "lu_factor_ex",
+            ]
+        )
     )
     function, _, mode = name.partition(" ")
     options = {"mode": mode} if function == "qr" and mode else {"full_matrices": False} if mode else {}

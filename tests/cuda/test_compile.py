@@ -136,7 +136,7 @@ def planned(dtypes):
     sizes = [(n, n) for n in range(1, 33)] + [(200, 5), (5, 200), (31, 33)]
     first = {}
     for (m, n), op, dtype, small in itertools.product(sizes, FACTORIZATIONS + SOLVES, dtypes, (0, 1)):
-        if m != n and not op.startswith(("QR", "LSTSQ", "SVD")):
+        if m != n and op != "LU" and not op.startswith(("QR", "LSTSQ", "SVD")):
             continue
         problem = {"op": op, "dtype": dtype, "m": m, "k": 1 if op in SOLVES else n, "n": n, "small": small}
         first.setdefault(_core.cuda_plan(problem, ARCHS[80])["kernel"], problem)

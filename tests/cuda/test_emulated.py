@@ -41,6 +41,11 @@ def test_complex_elements(emulated, kernel):
     emulated("run.py", kernel, "--cases", CASES, "--dtypes", "c64", "c128")
 
 
+def test_rectangular_lu(emulated):
+    """By lanes of a warp, which have no other real matrices."""
+    emulated("run.py", "systems_shared", "--cases", 3 * CASES, "--dtypes", "f32", "f64")
+
+
 @pytest.mark.parametrize("dtypes", [("f32", "f64"), ("c64", "c128")], ids=["real", "complex"])
 @pytest.mark.parametrize("kernel", ["eig_shared", "eigh_shared", "svd_shared", "lstsq_shared"])
 def test_few_rows(emulated, kernel, dtypes):
@@ -51,8 +56,9 @@ def test_few_rows(emulated, kernel, dtypes):
 @pytest.mark.parametrize(
     ("kernel", "dtypes", "seed"),
     [
-        ("systems_shared", ("f32", "f64"), 148),  # draws INV, LU and SOLVE first
-        ("systems_shared", ("c64", "c128"), 195),  # SOLVE and CHOLESKY
+        ("systems_shared", ("f32", "f64"), 1321),  # draws INV, LU and SOLVE first
+        ("systems_shared", ("f32", "f64"), 1485),  # LU of rectangles
+        ("systems_shared", ("c64", "c128"), 434),  # SOLVE, CHOLESKY and LU
         ("ldl_lanes", ("f32", "f64", "c64", "c128"), 0),
         ("refinement_lanes", ("f32", "f64", "c64", "c128"), 0),
         ("expm_shared", ("f32", "f64", "c64", "c128"), 0),

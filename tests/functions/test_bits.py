@@ -28,7 +28,6 @@ OF_DIAGONALS = "solve_tridiagonal", "solve_banded", "solveh_banded"
 ROWS = [
     (name, dtype, orders)
     for name in sorted(GUFUNCS)
-    if name not in ("lu_factor_tall", "lu_factor_wide")  # no kernel takes them
     for dtype in DTYPES
     if GUFUNCS[name].takes(DTYPES[dtype])
     for orders in (("", "large") if name not in (*PRODUCTS, *OF_DIAGONALS) else ("",))

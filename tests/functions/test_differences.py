@@ -381,7 +381,6 @@ def test_orders_above_128(rng):
     np.testing.assert_allclose(smallmm.inv(a), np.linalg.inv(a))
     assert smallmm.explain("inv", a).kernel.startswith("lapack")
     assert smallmm.explain("inv", a[:, 1:, 1:]).kernel.startswith("smm_inv")
-    assert smallmm.explain("lu_factor", a[:, :3]).kernel == "lapack getrf"
     assert smallmm.explain("qr", np.ones((2, 16384, 1))).kernel.startswith("smm_qr")
     assert smallmm.explain("qr", np.ones((2, 16385, 1))).kernel.startswith("lapack")
 

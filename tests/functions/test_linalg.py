@@ -30,6 +30,7 @@ from layouts import LAYOUTS, WRITABLE
 from matrices import (
     conditioned,
     deficient,
+    every_kind,
     good,
     good_definite,
     nearly_deficient,
@@ -113,6 +114,21 @@ def test_bits_do_not_depend_on_place(isa, number, case):
         for batch in BATCHES:
             some = as_tuple(case.gufunc(*(x[order[:batch]] for x in operands)))
             assert_same(some, tuple(x[order[:batch]] for x in results))
+
+
+@pytest.mark.parametrize(
+    ("m", "n"), [(33, 33), (50, 50), (64, 41), (41, 64), (200, 9), (34, 7), (7, 130), (2, 9)]
+)
+def test_panels_of_few_matrices(isa, number, m, n, rng):
+    """One by one, with rows in the lanes, they have the bits of those side by side."""
+    a = every_kind(rng, m, n, number)[:24]
+    functions = [smallmm.lu_factor_ex]
+    functions += [lambda x: smallmm.solve_ex(x, x[..., :2]), smallmm.slogdet] if m == n else []
+    for function in functions:
+        together = tuple(function(a))
+        for count in (1, 2, 3):
+            parts = [function(a[q : q + count]) for q in range(0, len(a), count)]
+            assert_same(tuple(map(np.concatenate, zip(*parts, strict=True))), together)
 
 
 @of_its_types

@@ -240,8 +240,8 @@ class Derivative(NamedTuple):
 
 @dataclass(frozen=True)
 class Gufunc:
-    """A gufunc and what to give it. Tests on devices leave out the groups `mixed` and `others`, which have no
-    kernels there. Rows without operands: tests of products draw them themselves, and two have no kernel."""
+    """A gufunc and what to give it. Tests on devices leave out the group `mixed`, which has no kernels
+    there. Rows without operands: tests of products draw them themselves."""
 
     name: str
     group: str
@@ -276,6 +276,8 @@ GUFUNCS = {
     row.name: row
     for row in (
         Gufunc("lu_factor", "factors", alone, Derivative([(2, 3, 3)])),
+        Gufunc("lu_factor_tall", "rectangles", alone, Derivative([(2, 4, 3)]), every=tall(RECTANGLES)),
+        Gufunc("lu_factor_wide", "rectangles", alone, Derivative([(2, 3, 5)]), every=wide(RECTANGLES)),
         Gufunc("lu_solve", "systems", factored),
         Gufunc("lu_solve_transposed", "systems", factored),
         Gufunc("solve", "systems", with_right_sides, Derivative([(2, 3, 3), (1, 3, 2)])),
@@ -357,8 +359,6 @@ GUFUNCS = {
         Gufunc("matmul_tensor", "products"),
         Gufunc("batched_matmul_tensor", "products"),
         Gufunc("gemm_tensor", "products"),
-        Gufunc("lu_factor_tall", "others"),
-        Gufunc("lu_factor_wide", "others"),
     )
 }  # fmt: skip
 DRAWN = {name: row for name, row in GUFUNCS.items() if row.make}

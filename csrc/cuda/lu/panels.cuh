@@ -5,9 +5,9 @@
  * of it to a lane, so that an element is read and written once in a panel; the first warp takes the next panel's
  * columns, and goes on with that panel meanwhile. An element takes its products in the order of the columns. */
 
-constexpr int ROWS = ceil_div(N, 32), OTHER_WARPS = LANES / 32 - 1, HEIGHT = 8, VECTORS = PANEL / WIDEST;
+constexpr int ROWS = ceil_div(M, 32), OTHER_WARPS = LANES / 32 - 1, HEIGHT = 8, VECTORS = PANEL / WIDEST;
 constexpr int NO_PLACE = 255;
-static_assert(N < NO_PLACE && 32 % PANEL == 0 && PANEL % WIDEST == 0, "panels are whole vectors, and end with warps");
+static_assert(M < NO_PLACE && 32 % PANEL == 0 && PANEL % WIDEST == 0, "panels are whole vectors, and end with warps");
 
 /* --- a panel in registers --- */
 
@@ -30,7 +30,7 @@ struct Panel {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const int i = threadIdx.x + 32 * r;
-            place[r] = i < from || i >= N ? -1 : i;
+            place[r] = i < from || i >= M ? -1 : i;
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) {
                 Vector<WIDEST, Element> y = {};
@@ -131,10 +131,10 @@ template <class Each> __device__ inline void for_columns_beside(int first, Each 
 /* The elements of column j in the panel's rows, once these are exchanged. */
 __device__ inline void exchange_in_column(const Own &o, int first, int j, Element (&x)[PANEL]) {
 #pragma unroll
-    for (int t = 0; t < PANEL; t++) x[t] = first + t < N ? o.a(first + t, j) : element_of(0);
+    for (int t = 0; t < PANEL; t++) x[t] = first + t < M ? o.a(first + t, j) : element_of(0);
 #pragma unroll
     for (int t = 0; t < PANEL; t++) {
-        if (first + t >= N) break;
+        if (first + t >= STEPS) break;
         const int p = o.pivot(first + t);
         if (p >= first + PANEL) {
             swap(x[t], o.a(p, j));
@@ -148,7 +148,7 @@ __device__ inline void exchange_in_column(const Own &o, int first, int j, Elemen
 __device__ inline void put_in_column(const Own &o, int first, int j, const Element (&x)[PANEL]) {
 #pragma unroll
     for (int t = 0; t < PANEL; t++)
-        if (first + t < N) o.a(first + t, j) = x[t];
+        if (first + t < M) o.a(first + t, j) = x[t];
 }
 
 /* a_ij -= l_i0 u_0j + l_i1 u_1j + ..., in this order, for `height` rows and `width` columns, rows numbered by row(),

@@ -2,8 +2,12 @@
  * problem, and in what grid. */
 #include "../plan.h"
 
+/* The rows of a matrix, of which LU alone may have more or less than columns. */
+static int rows_of(const smm_cuda_problem *p) { return p->op == SMM_OP_LU ? p->m : p->n; }
+
 static bool by_lu(const smm_cuda_problem *p) {
-    return p->op == SMM_OP_LU || p->op == SMM_OP_SOLVE || p->op == SMM_OP_DET || p->op == SMM_OP_SLOGDET;
+    return (p->op == SMM_OP_LU && p->m == p->n) || p->op == SMM_OP_SOLVE || p->op == SMM_OP_DET ||
+           p->op == SMM_OP_SLOGDET;
 }
 
 /* Elements from image to image of so many. */
@@ -96,8 +100,7 @@ static int lu_rows_numbers(const smm_cuda_problem *p, const smm_cuda_parameters 
 
 bool smm_lu_rows_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_BYTES = 640 }; /* of a lane's rows */
-    const bool factors = p->op == SMM_OP_LU || p->op == SMM_OP_DET || p->op == SMM_OP_SLOGDET;
-    if (!(factors || p->op == SMM_OP_INV || (p->op == SMM_OP_SOLVE && p->k)) || x->lanes < 2 || x->steps < 0 ||
+    if (!(p->op == SMM_OP_SOLVE ? p->k : by_lu(p) || p->op == SMM_OP_INV) || x->lanes < 2 || x->steps < 0 ||
         x->steps % 2 || !smm_cuda_whole_matrices(p, x, grid) ||
         ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > MOST_BYTES)
         return false;
@@ -135,33 +138,39 @@ static int columns_of_systems(const smm_cuda_problem *p) {
     }
 }
 
+/* Whether a block has a matrix, whose rows its first warp has in registers. */
+static bool by_blocks(const smm_cuda_problem *p) {
+    return rows_of(p) <= SMM_MOST_ORDER && !smm_cuda_fits_order(rows_of(p), p->n, SMM_CUDA_MOST_ORDER);
+}
+
 /* Elements of a matrix from row to row, as systems.cuh. */
 static int pitch_of_systems(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     const int vector = most(16 / bytes_of(p), 1);
     return x->lanes > 32 ? (ceil_div(p->n, vector) | 1) * vector : pitch_of(p->n);
 }
 
-/* Lanes of a warp have complex matrices up to order 32, where other kernels have real ones. */
+/* Lanes of a warp have complex matrices up to order 32, where other kernels have square real ones, and those that a
+ * block does not take, with more than SMM_MOST_ORDER rows. */
 bool smm_systems_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    const int columns = columns_of_systems(p), n = p->n;
+    const int columns = columns_of_systems(p), n = p->n, m = rows_of(p);
     const bool by_block = x->lanes > 32, eliminates = p->op == SMM_OP_INV && !smm_is_complex(p->dtype);
-    if (columns < 0 || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (by_block ? n <= SMM_CUDA_MOST_ORDER || n > SMM_MOST_ORDER || (x->panel != 4 && x->panel != 8)
-                 : n > SMM_CUDA_MOST_ORDER || !smm_is_complex(p->dtype) || x->panel || x->outside)
+    const bool is_for_lanes = m != n || (n <= SMM_CUDA_MOST_ORDER && smm_is_complex(p->dtype));
+    if (columns < 0 || !smm_cuda_whole_matrices(p, x, grid) || by_block != by_blocks(p)) return false;
+    if (by_block ? x->panel != 4 && x->panel != 8 : !is_for_lanes || x->panel || (x->outside && grid->matrices > 1))
         return false;
     const int pitch = pitch_of_systems(p, x);
-    int elements = n * ((x->outside ? 0 : pitch) + (columns ? pitch_of(columns) : 0));
+    int elements = (x->outside ? 0 : m * pitch) + (columns ? n * pitch_of(columns) : 0);
     if (by_block && eliminates) elements += (2 * n + 1 + pitch) * x->panel;
     if (by_block && columns) elements += whole(p, n);
-    grid->shared = grid->matrices * (elements * bytes_of(p) + n * (by_block ? 2 : 1) * (int)sizeof(int));
+    grid->shared = grid->matrices * (elements * bytes_of(p) + least(m, n) * (by_block ? 2 : 1) * (int)sizeof(int));
     return true;
 }
 
 /* A row for each lane of a warp. Blocks are of few threads where several of them fit a multiprocessor. */
 void smm_systems_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { SEVERAL_BYTES = 20 << 10 }; /* of a matrix */
-    const bool by_block = p->n > SMM_CUDA_MOST_ORDER, several = p->n * p->n * bytes_of(p) <= SEVERAL_BYTES;
-    const int lanes = !by_block ? least(power_of_two(p->n), 32) : several && !p->small ? 64 : 128;
+    const bool by_block = by_blocks(p), several = rows_of(p) * p->n * bytes_of(p) <= SEVERAL_BYTES;
+    const int lanes = !by_block ? least(power_of_two(rows_of(p)), 32) : several && !p->small ? 64 : 128;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_systems_shared,
                                .lanes = lanes,
                                .panel = !by_block           ? 0
@@ -173,5 +182,5 @@ void smm_systems_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters 
 double smm_systems_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x,
                                     const smm_cuda_args *args) {
     (void)args;
-    return x->outside ? (double)p->n * pitch_of_systems(p, x) * bytes_of(p) : 0;
+    return x->outside ? (double)rows_of(p) * pitch_of_systems(p, x) * bytes_of(p) : 0;
 }

@@ -1,13 +1,13 @@
 /* systems.cuh: factors of matrices and solutions of their systems, with the order of operations of csrc/reference/lu.c,
  * cholesky.c and inv.c:
  *
- * LU with partial pivoting by |re| + |im| (LU), X of A X = B (SOLVE, or LU_SOLVE from what LU gave), the inverse of
+ * LU of M x N matrices with partial pivoting by |re| + |im| (LU); of square ones X of A X = B (SOLVE, or LU_SOLVE from what LU gave), the inverse of
  * complex A as X of A X = I and that of real A by elimination (INV), and determinants (DET, SLOGDET); L of Hermitian
  * A = L L^H, from A's lower triangle (CHOLESKY), and X of A X = B with such A (SOLVE_POS); X of L L^H X = B, in the
  * form UPPER of U^H U X = B (CHO_SOLVE), or of triangular A (SOLVE_TRIANGULAR).
  *
  * LANES threads have a matrix: as many as a warp or fewer go through it column by column, those of a block panel by
- * panel. It has N rows of its own, those of COLUMNS right-hand sides, and what Own names beside them.
+ * panel. It has M rows of its own, those of COLUMNS right-hand sides, and what Own names beside them.
  *
  * Whoever includes it has Elements (element.cuh). */
 #if SMM_COMPLEX
@@ -19,7 +19,7 @@
 #include "element_vectors.cuh"
 #endif
 
-constexpr int N = SMM_N;
+constexpr int N = SMM_N, M = SMM_OP == SMM_OP_LU ? int(SMM_M) : N, STEPS = least(M, N);
 constexpr bool UPPER = SMM_FORM & 1, UNIT = SMM_FORM & 2, TURNED = SMM_FORM & 4;
 constexpr bool DEFINITE = SMM_OP == SMM_OP_CHOLESKY || SMM_OP == SMM_OP_SOLVE_POS, INVERTS = SMM_OP == SMM_OP_INV;
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU || SMM_OP == SMM_OP_CHOLESKY; /* and no more */
@@ -35,11 +35,11 @@ constexpr int WIDE_PITCH = COLUMNS ? pitch_of(COLUMNS) : 0;
 constexpr int PANEL = SMM_PANEL; /* columns that are factored at a time */
 constexpr int PITCH = (ceil_div(N, WIDEST) | 1) * WIDEST;
 constexpr int OF_PANEL = ELIMINATES ? (2 * N + 1) * PANEL + PANEL * PITCH : 0;
-constexpr int BESIDE = OF_PANEL + (SOLVES ? ceil_div(N, WIDEST) * WIDEST : 0), INTEGERS = 2 * N;
+constexpr int BESIDE = OF_PANEL + (SOLVES ? ceil_div(N, WIDEST) * WIDEST : 0), INTEGERS = 2 * STEPS;
 #else
-constexpr int PITCH = pitch_of(N), BESIDE = 0, INTEGERS = N;
+constexpr int PITCH = pitch_of(N), BESIDE = 0, INTEGERS = STEPS;
 #endif
-constexpr int MATRIX = N * PITCH, RIGHTS = N * WIDE_PITCH;
+constexpr int MATRIX = M * PITCH, RIGHTS = N * WIDE_PITCH;
 
 struct Own {
     Element *elements, *rights, *beside;

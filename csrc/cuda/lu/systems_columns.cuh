@@ -5,9 +5,9 @@
 __device__ inline Outcome factor(const Own &o) {
     Outcome outcome;
 #pragma unroll 1
-    for (int k = 0; k < N; k++) {
-        Sized found = {-1, N};
-        for (int i = own_row(k); i < N; i += LANES) {
+    for (int k = 0; k < STEPS; k++) {
+        Sized found = {-1, M};
+        for (int i = own_row(k); i < M; i += LANES) {
             T size = size_of(o.a(i, k));
             if (i == k && isnan(size)) size = static_cast<T>(__longlong_as_double(0x7ff0000000000000));
             if (size > found.size) found = {size, i};
@@ -24,7 +24,7 @@ __device__ inline Outcome factor(const Own &o) {
         }
         wait();
         const ElementDivisor d(o.a(k, k));
-        for (int i = own_row(k + 1); i < N; i += LANES) {
+        for (int i = own_row(k + 1); i < M; i += LANES) {
             const Element l = d.divide(o.a(i, k));
             o.a(i, k) = l;
             for (int j = k + 1; j < N; j++) o.a(i, j) = multiply_subtract(l, o.a(k, j), o.a(i, j));

@@ -46,7 +46,7 @@ __device__ inline void factor_panel(const Own &o, int first, Outcome &outcome) {
 #pragma unroll
     for (int t = 0; t < PANEL; t++) {
         const int k = first + t;
-        if (k >= N) break;
+        if (k >= STEPS) break;
         Element u[PANEL];
         const int p = panel.find(t, k);
         panel.take_row(u, p, k);
@@ -72,13 +72,14 @@ __device__ inline Outcome factor(const Own &o) {
     if (is_first_warp) factor_panel(o, 0, outcome);
     wait();
 #pragma unroll 1
-    for (int first = 0; first < N; first += PANEL) {
+    for (int first = 0; first < STEPS; first += PANEL) {
         const int rest = first + PANEL, beyond = rest + PANEL;
         for_columns_beside(first, [&](int j) {
             Element x[PANEL];
             exchange_in_column(o, first, j, x);
 #pragma unroll
             for (int t = 1; t < PANEL && j > first; t++) {
+                if (M < N && first + t >= M) break; /* else a panel with columns after it has all its rows */
                 Element l[PANEL];
                 load_line(l, o.row(first + t) + first);
 #pragma unroll
@@ -87,11 +88,11 @@ __device__ inline Outcome factor(const Own &o) {
             put_in_column(o, first, j, x);
         });
         wait();
-        if (is_first_warp && rest < N)
+        if (is_first_warp && rest < STEPS)
             factor_panel(o, rest, outcome);
-        else if (!is_first_warp && beyond < N)
+        else if (!is_first_warp && rest < STEPS && beyond < N)
             subtract(
-                o, N - rest, N - beyond, [=](int i) { return rest + i; }, [=](int j) { return beyond + j; },
+                o, M - rest, N - beyond, [=](int i) { return rest + i; }, [=](int j) { return beyond + j; },
                 [&](int i) { return o.row(i) + first; },
                 [&](int v, int j, Element(&u)[WIDEST]) {
 #pragma unroll

@@ -5,7 +5,7 @@
  * Shared memory: the elements of all matrices, unless these are OUTSIDE, and what is beside them; then their integers;
  * COLUMNS right-hand sides at a time.
  * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix.
- * Limits: LANES a power of two, up to 32 for complex matrices alone; MATRICES * LANES = THREADS. */
+ * Limits: LANES a power of two, up to 32 for complex matrices and LU of rectangular ones alone; MATRICES * LANES = THREADS. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
@@ -39,7 +39,7 @@ __device__ inline Own own_of(const smm_cuda_args &args, T *shared, int matrix) {
 __device__ inline bool load_matrices(const smm_cuda_args &args, T *shared, long long first, int count,
                                      bool transposes) {
     bool finite = true;
-    fetch_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, N, N, Stored>(
+    fetch_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, M, N, Stored>(
         args, SMM_A, first, count, [&](Element x, int q, int i, int j) {
             own_of(args, shared, q).a(transposes ? j : i, transposes ? i : j) = OF_ADJOINT ? conjugate(x) : x;
             if (ELIMINATES) finite &= isfinite(real_of(x));
@@ -95,13 +95,13 @@ __device__ inline void compute(const smm_cuda_args &args, T *shared, int *infos,
         }
     } else if constexpr (FACTORS || ELIMINATES) {
         __syncthreads();
-        for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, N * N, N, N, Stored>(
+        for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, M * N, M, N, Stored>(
             args, SMM_C, first, count, 0, 0, [&](Stored *to, int q, int i, int j) {
                 *to = infos[q] || outcome.is_nan ? not_an_element() : result(own_of(args, shared, q), i, j);
             });
-        for (int e = threadIdx.x; SMM_OP == SMM_OP_LU && e < count * N; e += THREADS) {
-            const int q = e / N, i = e % N, info = infos[q];
-            beside<int>(args, SMM_LU_pivots, first + q, N)[i * (REST_FLAT ? 1 : args.operand[SMM_LU_pivots].row)] =
+        for (int e = threadIdx.x; SMM_OP == SMM_OP_LU && e < count * STEPS; e += THREADS) {
+            const int q = e / STEPS, i = e % STEPS, info = infos[q];
+            beside<int>(args, SMM_LU_pivots, first + q, STEPS)[i * (REST_FLAT ? 1 : args.operand[SMM_LU_pivots].row)] =
                 info && i + 1 >= info ? i : own_of(args, shared, q).pivot(i);
         }
     } else if (own < count && !lane()) {

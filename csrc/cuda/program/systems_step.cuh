@@ -1,4 +1,5 @@
-/* systems_step.cuh: factors of complex matrices and solutions of their systems as steps, by systems.cuh. */
+/* systems_step.cuh: factors of complex matrices, solutions of their systems, and LU of any that are rectangular, as
+ * steps, by systems.cuh. */
 #include "function.cuh"
 #include "systems.cuh"
 
@@ -9,7 +10,7 @@ struct Work {
 inline Own own_of(Work &w) { return {w.elements, w.rights, nullptr, w.integers}; }
 
 template <class A> inline void load_matrix(const Own &o, A a) {
-    for (int e = lane(); e < N * N; e += LANES) o.a(e / N, e % N) = a(e / N, e % N);
+    for (int e = lane(); e < M * N; e += LANES) o.a(e / N, e % N) = a(e / N, e % N);
     wait();
 }
 template <class B> inline void load_columns(const Own &o, B b) {
@@ -24,7 +25,7 @@ template <class X> inline void store_columns(const Own &o, X x, int info, int fi
     wait();
 }
 template <class To> inline void store_factors(const Own &o, To to, int info) {
-    for (int e = lane(); e < N * N; e += LANES) to(e / N, e % N) = info ? not_an_element() : o.factor(e / N, e % N);
+    for (int e = lane(); e < M * N; e += LANES) to(e / N, e % N) = info ? not_an_element() : o.factor(e / N, e % N);
 }
 
 template <class A, class X, class Info> inline void step(Work &w, A a, X x, Info info) { /* CHOLESKY, INV, DET */
@@ -63,7 +64,7 @@ inline void step(Work &w, A a, Second second, Third third, Info info) {
         store_columns(o, third, outcome.info);
     } else if constexpr (FACTORS) {
         store_factors(o, second, outcome.info);
-        for (int i = lane(); i < N; i += LANES) third(i) = outcome.info && i + 1 >= outcome.info ? i : o.pivot(i);
+        for (int i = lane(); i < STEPS; i += LANES) third(i) = outcome.info && i + 1 >= outcome.info ? i : o.pivot(i);
     } else if (lane() == 0) {
         give_determinant(o, outcome.singular, [&](Number sign) { second(0) = sign; }, [&](T log) { third(0) = log; });
     }

@@ -215,12 +215,11 @@ INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack 
 }
 
 static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    enum { ROWS = LANES * (SMM_MOST_ORDER * PANEL_MOST + PANEL_UNIT) * sizeof(T) };
-    _Static_assert(sizeof(inv_stack) + (size_t)ROWS <= SMM_KERNEL_WORKSPACE, "workspace of inv_panels");
+    _Static_assert(sizeof(inv_stack) + (size_t)PANEL_ROOM <= SMM_KERNEL_WORKSPACE, "workspace of inv_panels");
     const intptr_t n = call->n;
     const smm_operand transposed = {call->inv.a.data, call->inv.a.batch, call->inv.a.col, call->inv.a.row};
     inv_stack *const s = smm_kernel_workspace();
-    panel_stack_in(&s->p, (T *)(s + 1), n, panel_pitch(n));
+    panel_stack_in(&s->p, s + 1, n, n, panel_pitch(n));
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *const next = ahead_of(&call->inv.a, q, LANES * n * n);

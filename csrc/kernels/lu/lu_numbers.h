@@ -187,6 +187,7 @@ INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num 
  * of many right-hand sides does not depend on how many lanes are filled, as it does here (orders 5 to 24, AMD EPYC
  * family 26 model 2, AVX-512, November 2026). */
 static unsigned lu_numbers_needs(const smm_call *call) {
+    if (!lu_is_square(call)) return SMM_UNFIT;
     const bool by_matrix = call->op == SMM_OP_INV || (call->op == SMM_OP_SOLVE && call->k > PANEL);
     const intptr_t filled = least(call->batch, LANES) * (intptr_t)sizeof(T);
     return (by_matrix ? filled > 3 * (call->n - 8) : call->n < 16) ? 0 : SMM_SLOWER;

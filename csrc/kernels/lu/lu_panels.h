@@ -1,5 +1,6 @@
-/* lu_panels.h: LU, solves and determinants by panels of columns, and inverses of complex matrices: A becomes L \ U. Few
- * right-hand sides are solved for in the lanes, more of them matrix by matrix, with their columns in the lanes. */
+/* lu_panels.h: LU of m x n matrices, solves and determinants by panels of columns, and inverses of complex matrices: A
+ * becomes L \ U. Few right-hand sides are solved for in the lanes, more of them matrix by matrix, with their columns in
+ * the lanes. */
 
 /* --- a panel --- */
 
@@ -11,22 +12,26 @@ INLINE void lu_eliminate_row(num *y, const int t, vec i, const panel_candidate *
     UNROLLED(int j = t + 1; j < PANEL; j++) y[j] = num_fnma(y[t], pivot->y[j], y[j]);
 }
 
+/* The pivots of step k, by which its column is divided. */
+INLINE void lu_take_pivots(panel_stack *s, intptr_t k, const divisor *d, num r) {
+    s->d[k] = *d;
+    s->r[k] = r;
+    if (__builtin_expect(!lane_any(~d->exact), 1)) return;
+    const mask first = num_is_useless(d->p) & lane_equal(s->info, lane_set(0));
+    s->singular |= first & num_is_zero(d->p);
+    s->info = lane_select(first, lane_set((T)(k + 1)), s->info);
+}
+
 /* Step k + t, whose pivot row is known. Returns that of the next; rows that are done go back to w. */
 INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const panel_candidate *pivot) {
-    const intptr_t m = s->n - k;
+    const intptr_t m = s->m - k;
     const divisor d = divisor_of(pivot->y[t]);
     const num r = num_reciprocal(&d);
     num *const x = s->x + k * PANEL, old[PANEL];
     vec i = lane_set((T)t);
     panel_candidate next = *pivot;
     UNROLLED(int j = 0; j < PANEL; j++) old[j] = x[t * PANEL + j];
-    s->d[k + t] = d;
-    s->r[k + t] = r;
-    if (__builtin_expect(lane_any(~d.exact), 0)) {
-        const mask first = num_is_useless(d.p) & lane_equal(s->info, lane_set(0));
-        s->singular |= first & num_is_zero(d.p);
-        s->info = lane_select(first, lane_set((T)(k + t + 1)), s->info);
-    }
+    lu_take_pivots(s, k + t, &d, r);
     s->odd ^= ~lane_equal(pivot->row, lane_set((T)t));
     panel_exchange(s, k, t, pivot);
     panel_store_row(s, k, k + t, pivot->y);
@@ -48,10 +53,127 @@ INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const pa
     return next;
 }
 
+/* How many steps there are from row k on. */
+INLINE intptr_t lu_steps(const panel_stack *s, intptr_t k) { return least(s->m, s->n) - k; }
+
+/* A last panel of fewer columns leaves rows below its steps. */
 SHARED void KERNEL(lu_panel)(panel_stack *s, intptr_t k) {
+    const intptr_t steps = lu_steps(s, k);
     panel_candidate pivot = panel_begin(s, k);
     UNROLLED(int t = 0; t < PANEL; t++)
-        if (k + t < s->n) pivot = lu_step(s, k, t, &pivot);
+        if (t < steps) pivot = lu_step(s, k, t, &pivot);
+    for (intptr_t i = k + steps; i < s->m && steps < PANEL; i++) panel_store_row(s, k, i, s->x + i * PANEL);
+}
+
+/* --- a panel of the matrix in one lane, whose rows are the lanes, for few matrices --- */
+
+/* Element j of row i of the panel, from which its next part is LANES away. */
+INLINE T *lu_place(const panel_stack *s, intptr_t i, int j) { return (T *)(s->x + i / LANES * PANEL + j) + i % LANES; }
+
+/* Where LANES rows of the panel at column k begin, from row i on; behind the matrix if it has no such row. */
+INLINE void lu_places(int32_t places[LANES], const panel_stack *s, intptr_t lane, intptr_t k, intptr_t i) {
+    const intptr_t behind = lane * s->size + s->m * s->pitch - PARTS * k;
+    for (intptr_t l = 0; l < LANES; l++) places[l] = k + i + l < s->m ? s->at[k + i + l][lane] : (int32_t)behind;
+}
+
+INLINE vec lu_numbered(void) {
+    T number[LANES];
+    UNROLLED(int l = 0; l < LANES; l++) number[l] = (T)l;
+    return lane_load(number);
+}
+
+/* The panel at column k; what it has after the matrix's last row is zero. */
+INLINE void lu_load_alone(const panel_stack *s, intptr_t lane, intptr_t k) {
+    const intptr_t m = s->m - k;
+    const vec zero = lane_set(0), number = lu_numbered();
+    for (intptr_t i = 0; i < m; i += LANES) {
+        vec *const x = (vec *)(s->x + i / LANES * PANEL);
+        const mask beyond = lane_greater(number, lane_set((T)(m - i - 1)));
+        int32_t places[LANES];
+        lu_places(places, s, lane, k, i);
+        UNROLLED(int j = 0; j < PANEL_WIDTH; j += 4) lane_load_rows(x + j, s->w + PARTS * k + j, places);
+        UNROLLED(int j = 0; j < PANEL_WIDTH; j++) x[j] = lane_select(beyond, zero, x[j]);
+    }
+}
+INLINE void lu_store_alone(const panel_stack *s, intptr_t lane, intptr_t k) {
+    for (intptr_t i = 0; i < s->m - k; i += LANES) {
+        int32_t places[LANES];
+        lu_places(places, s, lane, k, i);
+        UNROLLED(int j = 0; j < PANEL_WIDTH; j += 4)
+            lane_store_rows(s->w + PARTS * k + j, places, (const vec *)(s->x + i / LANES * PANEL) + j);
+    }
+}
+
+/* The row of step t's pivot among m rows: of equals the first, and row t if a NaN is there. */
+INLINE intptr_t lu_find_alone(const panel_stack *s, intptr_t m, const int t) {
+    const vec at_t = lane_set((T)t);
+    vec most = num_size(num_spread(lu_place(s, t, t))), row = at_t;
+    vec i = lane_add(lu_numbered(), lane_set((T)(t / LANES * LANES)));
+    ROLLED(intptr_t v = t / LANES; v * LANES < m; v++) {
+        const vec size = num_size(s->x[v * PANEL + t]);
+        const mask larger = lane_greater(size, most) & lane_greater(i, at_t);
+        most = lane_select(larger, size, most);
+        row = lane_select(larger, i, row);
+        i = lane_add(i, lane_set((T)LANES));
+    }
+    T sizes[LANES], rows[LANES];
+    lane_store(sizes, most);
+    lane_store(rows, row);
+    int best = 0;
+    UNROLLED(int l = 1; l < LANES; l++)
+        if (sizes[l] > sizes[best] || (sizes[l] == sizes[best] && rows[l] < rows[best])) best = l;
+    return (intptr_t)rows[best];
+}
+
+/* Step t on a vector of rows, of which those `below` come after it. */
+INLINE void lu_eliminate_alone(num y[PANEL], const int t, mask below, const divisor *d, num r, const num *u) {
+    const num l = num_quotient(y[t], d, r);
+    y[t] = num_select(below, l, y[t]);
+    UNROLLED(int j = t + 1; j < PANEL; j++) y[j] = num_select(below, num_fnma(l, u[j], y[j]), y[j]);
+}
+
+INLINE void lu_step_alone(panel_stack *s, intptr_t lane, intptr_t k, const int t) {
+    const intptr_t m = s->m - k, p = lu_find_alone(s, m, t);
+    int32_t *const here = &s->at[k + t][lane], *const there = &s->at[k + p][lane], at = *here;
+    num u[PANEL];
+    *here = *there;
+    *there = at;
+    s->swap[k + t][lane] = (int32_t)(k + p);
+    if (p != t) s->odd ^= lane_mask((uint32_t)1 << lane);
+    UNROLLED(int j = 0; j < PANEL; j++) {
+        T *const x = lu_place(s, t, j), *const y = lu_place(s, p, j);
+        UNROLLED(int part = 0; part < PARTS; part++) {
+            const T was = x[part * LANES];
+            x[part * LANES] = y[part * LANES];
+            y[part * LANES] = was;
+        }
+        u[j] = num_spread(x);
+    }
+    num_put((T *)&s->d[k + t].p + lane, u[t]);
+    const divisor d = divisor_of(u[t]);
+    const num r = num_reciprocal(&d);
+    const mask all = lane_mask(~(uint32_t)0);
+    const intptr_t first = t / LANES;
+    lu_eliminate_alone(s->x + first * PANEL, t, all & lane_mask(~(uint32_t)1 << t % LANES), &d, r, u);
+    ROLLED(intptr_t v = first + 1; v * LANES < m; v++) lu_eliminate_alone(s->x + v * PANEL, t, all, &d, r, u);
+}
+
+/* The panels of so many matrices. */
+SHARED void KERNEL(lu_panel_of_few)(panel_stack *s, intptr_t k, intptr_t count) {
+    const intptr_t steps = lu_steps(s, k);
+    for (intptr_t lane = 0; lane < count; lane++) {
+        lu_load_alone(s, lane, k);
+        UNROLLED(int t = 0; t < PANEL; t++)
+            if (t < steps) lu_step_alone(s, lane, k, t);
+        lu_store_alone(s, lane, k);
+    }
+    for (intptr_t t = k; t < k + least(steps, PANEL); t++) {
+        T *const p = (T *)&s->d[t].p;
+        for (intptr_t lane = count; lane < LANES; lane++)
+            UNROLLED(int part = 0; part < PARTS; part++) p[part * LANES + lane] = p[part * LANES + count - 1];
+        const divisor d = divisor_of(s->d[t].p);
+        lu_take_pivots(s, t, &d, num_reciprocal(&d));
+    }
 }
 
 /* --- the columns beside it, and right-hand sides matrix by matrix --- */
@@ -90,7 +212,7 @@ INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows to, intptr_t 
             lane_store(x + v * LANES, PANEL_APART || v ? y[v] : lane_select(mine, y[v], lane_load(x)));
         }
     }
-    const intptr_t last = upwards ? k : s->n;
+    const intptr_t last = upwards ? k : s->m;
     ROLLED(intptr_t i = upwards ? 0 : k + steps; i < last; i++) {
         const T *const l = lu_row(from, i) + PARTS * k;
         T *const x = lu_row(to, i) + j;
@@ -123,10 +245,15 @@ INLINE void lu_products(const panel_stack *s, lu_rows from, lu_rows to, intptr_t
 
 INLINE lu_rows lu_rows_of(const panel_stack *s, intptr_t lane) { return (lu_rows){s->w, &s->at[0][lane], LANES}; }
 
-/* All columns after the panel that begins at column k. */
+/* All columns after the panel that begins at column k; step by step where it is a last one with fewer rows. */
 SHARED void KERNEL(lu_update)(const panel_stack *s, intptr_t lane, intptr_t k) {
     const lu_rows a = lu_rows_of(s, lane);
-    lu_products(s, a, a, k, PANEL, PARTS * (k + PANEL), PARTS * s->n, false, NULL, NULL);
+    const intptr_t first = PARTS * (k + PANEL), end = PARTS * s->n, steps = lu_steps(s, k);
+    if (steps >= PANEL)
+        lu_products(s, a, a, k, PANEL, first, end, false, NULL, NULL);
+    else
+        for (intptr_t t = 0; t < steps && first < end; t++)
+            lu_products(s, a, a, k + t, 1, first, end, false, NULL, NULL);
 }
 
 /* Rows of so many elements, right-hand sides of the matrix in a lane, become solutions. */
@@ -247,10 +374,10 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr
 /* L and U and the pivots; the last vector of a row may overlap the one before. */
 INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, intptr_t lane) {
     const strides c = strides_of(&call->lu.lu);
-    const intptr_t n = s->n, width = PARTS * n, end = (intptr_t)((const T *)&s->info)[lane];
+    const intptr_t m = s->m, n = s->n, width = PARTS * n, end = (intptr_t)((const T *)&s->info)[lane];
     const bool whole = c.col == PARTS && width >= LANES && !end;
     T *to = (T *)call->lu.lu.data + q * c.batch;
-    for (intptr_t i = 0; i < n; i++, to += c.row) {
+    for (intptr_t i = 0; i < m; i++, to += c.row) {
         const T *const x = s->w + s->at[i][lane];
         for (intptr_t j = 0; j < width && whole; j += LANES) {
             const intptr_t from = least(j, width - LANES);
@@ -259,28 +386,44 @@ INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, int
         for (intptr_t j = 0; j < n && !whole; j++)
             UNROLLED(int part = 0; part < PARTS; part++) to[j * c.col + part] = end ? (T)NAN : x[PARTS * j + part];
     }
-    for (intptr_t k = 0; k < n && call->lu.pivots.data; k++)
+    for (intptr_t k = 0; k < lu_steps(s, 0) && call->lu.pivots.data; k++)
         *(int32_t *)((char *)call->lu.pivots.data + q * call->lu.pivots.batch + k * call->lu.pivots.row) =
             end && k + 1 >= end ? (int32_t)k : s->swap[k][lane];
 }
 
+/* The workspace of matrices with more rows; of others, right-hand sides included, it is less than what there is. */
+static intptr_t KERNEL(lu_panels_workspace)(const smm_call *call) {
+    enum { SIDES = SMM_MOST_ORDER * PANEL_MOST * (int)sizeof(T) };
+    _Static_assert(sizeof(panel_stack) + (size_t)PANEL_ROOM + SIDES <= SMM_KERNEL_WORKSPACE, "workspace of lu_panels");
+    if (call->op != SMM_OP_LU) return SMM_KERNEL_WORKSPACE;
+    const intptr_t rows = LANES * panel_size(call->m, panel_odd_pitch(call->n)) * (intptr_t)sizeof(T);
+    return (intptr_t)sizeof(panel_stack) + panel_bytes(call->m) + rows;
+}
+
+/* So many matrices are faster with rows in the lanes, where a panel takes a third to a seventh of the time of the lanes
+ * (128 x 64, AMD EPYC family 26 model 2, AVX-512, November 2026). */
+enum { LU_FEW = PARTS * LANES / 4 };
+
 /* LU, SOLVE, DET or SLOGDET, and INV of complex matrices. */
 static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    enum { ROWS = (LANES + 1) * (SMM_MOST_ORDER * (PANEL_MOST + PANEL_WIDTH) + PANEL_UNIT) * sizeof(T) };
-    _Static_assert(sizeof(panel_stack) + (size_t)ROWS <= SMM_KERNEL_WORKSPACE, "workspace of lu_panels");
     const bool inverts = call->op == SMM_OP_INV;
-    const intptr_t n = call->n, sides = inverts ? n : call->op == SMM_OP_SOLVE ? call->k : 0;
+    const intptr_t n = call->n, m = call->op == SMM_OP_LU ? call->m : n;
+    const intptr_t sides = inverts ? n : call->op == SMM_OP_SOLVE ? call->k : 0;
     const bool few = sides <= PANEL && !inverts;
     panel_stack *const s = smm_kernel_workspace();
-    panel_stack_in(s, (T *)(s + 1), n, panel_odd_pitch(n + (few ? sides : 0)));
+    panel_stack_in(s, s + 1, m, n, panel_odd_pitch(n + (few ? sides : 0)));
+    const intptr_t steps = lu_steps(s, 0), part = PARTS * (m * n / steps); /* elements of a matrix to each step */
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const T *const next = ahead_of(&call->a, q, LANES * PARTS * n * n);
+        const T *const next = ahead_of(&call->a, q, LANES * PARTS * m * n);
         panel_load(s, &call->a, q, count);
-        for (intptr_t k = 0; k < n; k += PANEL) {
-            KERNEL(lu_panel)(s, k);
+        for (intptr_t k = 0; k < steps; k += PANEL) {
+            if (count <= LU_FEW)
+                KERNEL(lu_panel_of_few)(s, k, count);
+            else
+                KERNEL(lu_panel)(s, k);
             for (intptr_t l = 0; l < count; l++) {
-                if (cold) prefetch(next + PARTS * (l * n + k) * n, PARTS * PANEL * n);
+                if (cold) prefetch(next + PARTS * l * m * n + k * part, PANEL * part);
                 KERNEL(lu_update)(s, l, k);
             }
         }

@@ -13,43 +13,63 @@ enum {
     PANEL_MOST = PARTS * SMM_MOST_ORDER + 2 * PANEL_UNIT /* elements of a row of no more columns */
 };
 
-/* LANES matrices under way. It begins its thread's workspace, and their rows follow. */
+/* Other kernels of LU have no rectangular matrices. */
+INLINE bool lu_is_square(const smm_call *call) { return call->op != SMM_OP_LU || call->m == call->n; }
+
+/* LANES matrices under way. It begins its thread's workspace, and what is for each of their rows follows. */
 typedef struct panel_stack {
-    T *w;                                /* their rows */
-    intptr_t n, pitch, size;             /* of a matrix in w: order, elements from row to row and to the next one */
-    num x[SMM_MOST_ORDER * PANEL];       /* the panel, by rows */
+    T *w;                                /* the rows */
+    intptr_t m, n, pitch, size;          /* of a matrix in w: m x n, elements from row to row and to the next one */
+    num *x;                              /* the panel, by rows */
+    int32_t (*at)[LANES];                /* where in w the row that is now row i begins */
     num b[SMM_MOST_ORDER * PANEL];       /* right-hand sides, by rows */
     divisor d[SMM_MOST_ORDER];           /* the pivots */
     num r[SMM_MOST_ORDER];               /* and their reciprocals */
     vec info;                            /* the first step, from 1, whose pivot is useless */
     mask odd, singular;                  /* an odd number of exchanges; that pivot is zero */
-    int32_t swap[SMM_MOST_ORDER][LANES], /* step k exchanges rows k and swap[k] */
-        at[SMM_MOST_ORDER][LANES];       /* where in w the row that is now row i begins */
+    int32_t swap[SMM_MOST_ORDER][LANES]; /* step k exchanges rows k and swap[k] */
 } panel_stack;
 
 /* Elements from row to row for so many columns; of an odd number of units, so that columns do not crowd L1. */
 INLINE intptr_t panel_pitch(intptr_t cols) { return (PARTS * cols + PANEL_UNIT - 1) / PANEL_UNIT * PANEL_UNIT; }
 INLINE intptr_t panel_odd_pitch(intptr_t cols) { return (panel_pitch(cols) / PANEL_UNIT | 1) * PANEL_UNIT; }
 
-INLINE void panel_stack_in(panel_stack *s, T *w, intptr_t n, intptr_t pitch) {
-    s->w = w;
+/* Bytes that follow the stack of matrices of order SMM_MOST_ORDER with PANEL more columns, at most. */
+enum {
+    PANEL_ROOM = SMM_MOST_ORDER * PANEL * sizeof(num) + SMM_MOST_ORDER * LANES * sizeof(int32_t) +
+    LANES * (SMM_MOST_ORDER * (PANEL_MOST + PANEL_WIDTH) + PANEL_UNIT) * sizeof(T)
+};
+
+/* Bytes of the panel and of at[] for so many rows, and elements of the rows themselves. */
+INLINE intptr_t panel_bytes(intptr_t m) {
+    const intptr_t lines = (m * LANES * (intptr_t)sizeof(int32_t) + SMM_LINE - 1) / SMM_LINE;
+    return m * PANEL * (intptr_t)sizeof(num) + lines * SMM_LINE;
+}
+INLINE intptr_t panel_size(intptr_t m, intptr_t pitch) { return m * pitch + PANEL_UNIT; }
+
+/* m x n matrices, with `memory` for what follows the stack. */
+INLINE void panel_stack_in(panel_stack *s, void *memory, intptr_t m, intptr_t n, intptr_t pitch) {
+    s->x = memory;
+    s->at = (void *)(s->x + m * PANEL);
+    s->w = (T *)((char *)memory + panel_bytes(m));
+    s->m = m;
     s->n = n;
     s->pitch = pitch;
-    s->size = n * s->pitch + PANEL_UNIT;
+    s->size = panel_size(m, pitch);
 }
 
 /* A matrix into w. */
-INLINE void panel_load_matrix(T *w, intptr_t pitch, const T *a, strides s, intptr_t n) {
+INLINE void panel_load_matrix(T *w, intptr_t pitch, const T *a, strides s, intptr_t m, intptr_t n) {
     const bool by_columns = PARTS == 1 && s.row == 1 && s.col != 1;
     const intptr_t width = PARTS * n;
-    for (intptr_t i = 0; i < n; i += by_columns ? BLOCK : 1)
+    for (intptr_t i = 0; i < m; i += by_columns ? BLOCK : 1)
         if (s.col == PARTS)
             for (intptr_t j = 0; j < width; j += LANES)
                 lane_store(w + i * pitch + j, j + LANES <= width ? lane_load(a + i * s.row + j)
                                                                  : lane_load_part(a + i * s.row + j, width - j));
         else if (by_columns)
             for (intptr_t j = 0; j < n; j += BLOCK)
-                transpose_block(w + i * pitch + j, pitch, a + j * s.col + i, s.col, least(BLOCK, n - i), n - j, BLOCK);
+                transpose_block(w + i * pitch + j, pitch, a + j * s.col + i, s.col, least(BLOCK, m - i), n - j, BLOCK);
         else
             gather_row(w + i * pitch, a + i * s.row, s.col, n);
 }
@@ -60,8 +80,8 @@ INLINE void panel_load(panel_stack *s, const smm_operand *from, intptr_t q, intp
     s->info = lane_set(0);
     s->odd = s->singular = lane_mask(0);
     for (intptr_t l = 0; l < count; l++)
-        panel_load_matrix(s->w + l * s->size, s->pitch, (const T *)from->data + (q + l) * a.batch, a, s->n);
-    for (intptr_t i = 0; i < s->n; i++)
+        panel_load_matrix(s->w + l * s->size, s->pitch, (const T *)from->data + (q + l) * a.batch, a, s->m, s->n);
+    for (intptr_t i = 0; i < s->m; i++)
         for (intptr_t l = 0; l < LANES; l++) s->at[i][l] = (int32_t)(least(l, count - 1) * s->size + i * s->pitch);
 }
 
@@ -100,7 +120,7 @@ INLINE panel_candidate panel_begin(panel_stack *s, intptr_t k) {
     num *const x = s->x + k * PANEL;
     panel_load_row(x, s, k, k);
     panel_candidate pivot = panel_first_row(x, 0);
-    ROLLED(intptr_t row = 1; row < s->n - k; row++) {
+    ROLLED(intptr_t row = 1; row < s->m - k; row++) {
         num y[PANEL];
         panel_load_row(y, s, k, k + row);
         UNROLLED(int j = 0; j < PANEL; j++) x[row * PANEL + j] = y[j];

@@ -61,7 +61,7 @@ static void mixed_factor(const smm_call *call, mixed *t, intptr_t count) {
     const intptr_t n = call->n, size = sizeof(int32_t);
     const smm_operand a = mixed_dense(t->narrow, n, n, sizeof(float)), f = mixed_dense(t->factors, n, n, sizeof(float));
     const smm_operand info = {t->info, size, 0, 0};
-    smm_call c = mixed_call(call, call->form & SMM_POSITIVE ? SMM_OP_CHOLESKY : SMM_OP_LU, count, 1);
+    smm_call c = mixed_call(call, call->form & SMM_POSITIVE ? SMM_OP_CHOLESKY : SMM_OP_LU, count, n);
     if (call->form & SMM_POSITIVE)
         c.cholesky = (smm_cholesky_operands){a, f, info};
     else

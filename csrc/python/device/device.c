@@ -112,7 +112,7 @@ static bool take_output(task *t, int operand) {
 /* False: no kernel takes these sizes, or there is nothing to compute. */
 static bool take_sizes(task *t) {
     smm_call *call = &t->a.call;
-    smm_finish_sizes(&t->a);
+    smm_finish_sizes(&t->a.call, t->a.g);
     if (t->on_host) return call->m && call->n && call->k; /* what has no elements is NumPy's */
     return smm_cuda_takes(call->op, call->dtype, call->m, call->k, call->n) && (call->k || call->op == SMM_OP_MATMUL);
 }

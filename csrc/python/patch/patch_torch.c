@@ -249,7 +249,7 @@ static outcome compute(call *c, const char *name, int inputs, const smm_array *i
     x.call.dtype = c->dtype;
     for (int i = 0; i < inputs; i++)
         if (!smm_take_input(&x, i, input[i])) return OTHER;
-    smm_finish_sizes(&x);
+    smm_finish_sizes(&x.call, x.g);
     if (c->place == CUDA && !smm_cuda_takes(x.call.op, x.call.dtype, x.call.m, x.call.k, x.call.n)) return OTHER;
     intptr_t shapes[SMM_MOST_OPERANDS][MOST_DIM + 2], steps[SMM_MOST_OPERANDS][MOST_DIM + 2];
     bool fits = true;

@@ -51,8 +51,7 @@ SPACE = {  # of every parameter of kernels.def, of which a kernel has some
 OPS = {  # of each gufunc with kernels; those that NumPy has, too, are batched_matmul's
     name: operation
     for name, (operation, form) in _core.gufunc_rows.items()
-    if not form & (_core.forms["rectangular"] | _core.forms["tensor"])
-    and name not in ("matmul", "matvec", "vecmat")
+    if not form & _core.forms["tensor"] and name not in ("matmul", "matvec", "vecmat")
 }
 SERVED = {
     "systems_shared": (
@@ -135,9 +134,9 @@ def shape_of(chance, name, rows):
     if rows == "large":
         m = n = chance.choice(LARGE)
     if name not in OF_SQUARE and chance.random() < 0.5:
-        x = chance.randint(1, most_few if few else min(100, 1024 // n))
+        x = chance.randint(1, most_few if few else 128 if rows == "large" else min(100, 1024 // n))
         m, n = (max(x, n), min(x, n)) if name in OF_TALL else (min(x, n), max(x, n))
-    if name.startswith(("qr", "svd")):
+    if name.startswith(("lu_factor", "qr", "svd")):
         return m, m if name == "qr_complete" else min(m, n), n
     with_columns = any(operand == "b" for operand, *_ in _core.operations[OPS[name]])
     return m, chance.choice((1, 1, 2, 3, 5, 16, 32)) if with_columns else 1, n
@@ -197,16 +196,15 @@ def cases(chance, kernel, dtypes, rows):
         if one:
             ways[1] = "one for all"
         in_place = (
-            name in ("lu_factor", "inv", "expm", "cholesky", "ldl_factor", *OF_DIAGONALS)
-            and chance.random() < 0.3
-        )
+            name.startswith("lu_factor") or name in ("inv", "expm", "cholesky", "ldl_factor", *OF_DIAGONALS)
+        ) and chance.random() < 0.3
         yield row, (name, problem, ways, outs, in_place)
 
 
 def check(rng, name, problem, ways, outs, in_place):
     m, k, n = (problem[x] for x in "mkn")
     dtype = dtype_named(problem["dtype"])
-    count = COUNT_OF_LARGE if n in LARGE else COUNT
+    count = COUNT_OF_LARGE if m in LARGE or n in LARGE else COUNT
     meet(dtype)
     if problem["op"] == "MATMUL":
         arrays = [normal(rng, (COUNT, *shape), dtype) for shape in ((m, k), (k, n))]
