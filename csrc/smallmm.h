@@ -78,7 +78,8 @@ enum {
     SMM_EXTRA = 64,      /* REFINE, BACKWARD_ERROR: residuals in twice the precision */
     SMM_POSITIVE = 128,  /* SOLVE_MIXED: of positive definite matrices, of which both triangles are read */
     SMM_SYMMETRIC = 256, /* LDL, LDL_SOLVE, SOLVE_SYM: complex matrices are symmetric; else Hermitian, as elsewhere */
-    SMM_TENSOR = 512     /* MATMUL of float16 and bfloat16: a device may sum by its tensor cores */
+    SMM_TENSOR = 512,    /* MATMUL of float16 and bfloat16: a device may sum by its tensor cores */
+    SMM_LAPACK = 1024    /* LU, LU_SOLVE: pivots from 1, LU passes zero pivots; on the host SMM_ERR_ORDER */
 };
 
 /* A stack of matrices: matrix q, row i, column j lies at data + q*batch + i*row + j*col bytes.

@@ -110,7 +110,7 @@ def reference(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 
 # arrays on CUDA devices, and the kernels for them
 def device_run(  # False: an output overlaps; labels begin messages
-    gufunc: np.ufunc, stream: int, /, *operands: Any, labels: tuple[str, ...] = ()
+    gufunc: np.ufunc, stream: int, /, *operands: Any, labels: tuple[str, ...] = (), form: int = 0
 ) -> bool: ...
 def device_convolve(  # False: y overlaps; None: filters whose elements are not evenly apart
     stream: int,

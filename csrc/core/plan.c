@@ -126,6 +126,7 @@ static bool is_valid(const smm_call *c, const views *x) {
 }
 
 static bool is_too_large(const smm_call *c, const view *a) {
+    if (c->form & SMM_LAPACK) return true;
     if (a->row->direction & SMM_LONG) return c->n > SMM_LONGEST;
     return c->op != SMM_OP_MATMUL && (least(a->rows, a->cols) > SMM_MOST_ORDER ||
                                       (a->cols && a->rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a->cols));

@@ -161,7 +161,8 @@ const smm_gufunc *smm_gufunc_in(PyObject *x) {
 
 const smm_gufunc *smm_gufunc_named(const char *name, size_t length) {
     for (int i = 0; i < GUFUNCS; i++)
-        if (strlen(gufuncs[i].name) == length && !memcmp(gufuncs[i].name, name, length)) return &gufuncs[i];
+        if (*gufuncs[i].name == *name && strlen(gufuncs[i].name) == length && !memcmp(gufuncs[i].name, name, length))
+            return &gufuncs[i];
     return NULL;
 }
 

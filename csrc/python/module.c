@@ -270,9 +270,9 @@ static int add_lists(PyObject *module) {
     Py_XDECREF(direct);
     if (add(module, "gufunc_rows", rows) < 0) return -1;
     PyObject *forms =
-        Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
+        Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
                       SMM_TRANSPOSED, "unpivoted", SMM_UNPIVOTED, "normwise", SMM_NORMWISE, "extra", SMM_EXTRA,
-                      "positive", SMM_POSITIVE, "symmetric", SMM_SYMMETRIC, "tensor", SMM_TENSOR);
+                      "positive", SMM_POSITIVE, "symmetric", SMM_SYMMETRIC, "tensor", SMM_TENSOR, "lapack", SMM_LAPACK);
     if (add(module, "forms", forms) < 0) return -1;
     PyObject *limits =
         Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order", SMM_MOST_ORDER,

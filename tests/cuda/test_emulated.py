@@ -89,6 +89,23 @@ def test_large_matrices(emulated, name, cases):
     emulated("large.py", name, *cases.split())
 
 
+@pytest.mark.parametrize(
+    ("kernel", "cases"),
+    [
+        ("lu_lanes", "f64 1 3 8"),
+        ("lu_lanes", "c64 2 4"),
+        ("lu_blocked", "f32 9 20"),
+        ("lu_blocked", "f64 12 32"),
+        ("lu_rows_numbers", "c128 7"),
+        ("systems_shared", "c64 5"),
+        ("systems_shared", "f64 36"),
+    ],
+)
+def test_lu_as_lapack(emulated, kernel, cases):
+    """Singular matrices, too, have factors in the form that a patched PyTorch is given."""
+    emulated("as_lapack.py", kernel, *cases.split())
+
+
 def test_diagonals(emulated):
     """What is called: results, errors, plans, systems of several tiles."""
     emulated("banded.py")

@@ -1,5 +1,6 @@
 /* exchanges.cuh: the row exchanges of LU, as its pivots say, of rows that are spread over the lanes of a matrix: row i
- * is number i / LANES of the ROWS of lane i % LANES. Whoever includes it has N and ROWS. */
+ * is number i / LANES of the ROWS of lane i % LANES. Whoever includes it has N and ROWS, and Elements. */
+#include "as_lapack.cuh"
 
 __device__ inline int row_of(int r) { return lane() + LANES * r; }
 
@@ -17,7 +18,7 @@ __device__ inline int follow(const int *pivots, long long step, int (&position)[
 #pragma unroll
     for (int r = ROWS - 1; r >= 0; r--) {
         position[r] = row_of(r);
-        pivot[r] = row_of(r) < N ? pivots[row_of(r) * step] : row_of(r);
+        pivot[r] = row_of(r) < N ? pivots[row_of(r) * step] - FIRST_ROW : row_of(r);
         if (row_of(r) < N && (pivot[r] < row_of(r) || pivot[r] >= N)) {
             pivot[r] = row_of(r);
             wrong = row_of(r) + 1;

@@ -13,6 +13,8 @@
  * Limits: n and SMM_K from 1 to 32; LANES 2, 4, 8, 16 or 32; SMM_PANEL 4 or 8; MATRICES LANES = THREADS. */
 #include "common.cuh"
 #include "lanes.cuh"
+#include "element.cuh"
+#include "as_lapack.cuh"
 #include "pivots.cuh"
 #include "substitution.cuh"
 #include "determinant.cuh"
@@ -57,12 +59,12 @@ __device__ inline int singular_step(const T *a) {
     int info = 0;
     bool useless = false;
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) useless |= is_useless(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
+    for (int r = 0; r < ROWS; r++) useless |= fails(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
     if (!__any_sync(WARP, useless)) return info;
 #pragma unroll
     for (int r = ROWS - 1; r >= 0; r--) {
         const int row = lane() + LANES * r;
-        const unsigned all = __ballot_sync(WARP, row < N && is_useless(a[least(row, N - 1) * (PITCH + 1)]));
+        const unsigned all = __ballot_sync(WARP, row < N && fails(a[least(row, N - 1) * (PITCH + 1)]));
         const unsigned mine = all >> threadIdx.x % 32 / LANES * LANES & (LANES == 32 ? ~0u : (1u << LANES % 32) - 1);
         if (mine) info = LANES * r + __ffs(mine);
     }
@@ -201,7 +203,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     factor(a);
     fetch_ahead<SMM_SOURCE_A, PER_WARP, N * N>(args, args.operand[SMM_A], first);
     if (SOLVES) fetch_ahead<SMM_SOURCE_B, PER_WARP, N * K>(args, b, first);
-    const int info = singular_step(a);
+    const int info = singular_step(a), lost = GOES_ON ? 0 : info; /* from that step on */
     const unsigned char *pivots = reinterpret_cast<Exchanges *>(a + N * PITCH)->pivots;
     if (leader && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
 
@@ -209,10 +211,11 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         if (mine && args.operand[SMM_LU_pivots].data) {
             int *to = beside<int>(args, SMM_LU_pivots, matrix, N);
             for (int k = lane(); k < N; k += LANES)
-                to[REST_FLAT ? k : k * args.operand[SMM_LU_pivots].row] = info && k >= info - 1 ? k : pivots[k];
+                to[REST_FLAT ? k : k * args.operand[SMM_LU_pivots].row] =
+                    FIRST_ROW + (lost && k >= lost - 1 ? k : pivots[k]);
         }
         __syncwarp();
-        if (info)
+        if (lost)
             for (int e = lane(); e < N * PITCH; e += LANES) a[e] = not_a_number();
         __syncwarp();
         unstage<N, N, PITCH, SMM_SOURCE_C, SMM_ORDER_C>(images, c, first, count, N, where[2]);

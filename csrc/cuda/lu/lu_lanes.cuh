@@ -18,6 +18,7 @@
 #include "lanes.cuh"
 #include "element.cuh"
 #include "element_vectors.cuh"
+#include "as_lapack.cuh"
 #include "determinant.cuh"
 #if SMM_COMPLEX
 #include "determinant_of_numbers.cuh"
@@ -166,7 +167,7 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
             for (int i = 0; i < N; i++) to[i * c.row] = right[i];
         }
     } else if constexpr (FACTORS) {
-        if (__builtin_expect(steps.info, 0)) {
+        if (!GOES_ON && __builtin_expect(steps.info, 0)) {
 #pragma unroll
             for (int k = 0; k < N; k++) {
                 if (k + 1 >= steps.info) x.pivots[k] = k;

@@ -100,20 +100,20 @@ struct Columns {
                 most = size > most ? size : most;
             }
             if (k < N - 1) p = from_lane(p, owner);
-            pivots[k] = p;
+            pivots[k] = p + FIRST_ROW;
 #pragma unroll
             for (int i = k + 1; i < N; i++) {
 #pragma unroll
                 for (int c = KEEPS ? 0 : slot; c < COLUMNS; c++) exchange_if(i == p, a[k][c], a[i][c]);
                 if (SOLVES_AFTER) exchange_if(i == p, order[k], order[i]);
             }
-            steps.add(k, p, own && is_useless(a[k][slot]));
-            const Element r = inverse_of(a[k][slot]);
+            steps.add(k, p, own && fails(a[k][slot]));
+            const Element pivot = divisor_of(a[k][slot]), r = inverse_of(pivot);
             inverse[slot] = select(own, r, inverse[slot]);
             Element m[N];
 #pragma unroll
             for (int i = k + 1; i < N; i++) m[i] = a[i][slot];
-            divide<N>(a[k][slot], select(own, r, element_of(1)), k + 1, [&](int i) -> Element & { return m[i]; });
+            divide<N>(pivot, select(own, r, element_of(1)), k + 1, [&](int i) -> Element & { return m[i]; });
 #pragma unroll
             for (int i = k + 1; i < N; i++) {
                 m[i] = from_lane(m[i], owner);

@@ -89,7 +89,7 @@ __device__ __noinline__ void take_careful_step(CarefulStep &step, int k, int j) 
         if (fabs(x) > fabs(pivot)) pivot = x, from = i;
     }
     __syncwarp();
-    const Divisor divisor(pivot);
+    const Divisor divisor(divisor_of(pivot));
     unsigned mine = 0;
     for (int r = 0; r < ROWS; r++) {
         if (place[r] == from) mine = lane() + LANES * r;

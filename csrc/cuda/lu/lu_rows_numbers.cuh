@@ -17,6 +17,7 @@
 #include "element.cuh"
 #include "element_vectors.cuh"
 #include "pivots.cuh"
+#include "as_lapack.cuh"
 #include "operand_numbers.cuh"
 #include "determinant_of_numbers.cuh"
 
@@ -152,8 +153,8 @@ struct Rows {
             }
             odd ^= p != k;
             __syncwarp();
-            const Number pivot = o.a(k, k), inverse = inverse_of(pivot);
-            if (!info && is_useless(pivot)) info = k + 1, singular = is_zero(pivot);
+            const Number found = o.a(k, k), pivot = divisor_of(found), inverse = inverse_of(pivot);
+            if (!info && fails(found)) info = k + 1, singular = is_zero(found);
             if ((SOLVES || INVERTS) && lane() == 0) o.inverse(k) = inverse;
             /* Rows that have been pivot rows are changed, too, but nobody reads them. */
 #pragma unroll
@@ -326,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     rows.load(o);
     __syncwarp();
     rows.factor(o);
-    if (lane() == 0) infos[own] = rows.info;
+    if (lane() == 0) infos[own] = GOES_ON ? 0 : rows.info;
     if (leads && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, first + own, 1) = rows.info;
 
     if constexpr (CARRIES) {
@@ -353,7 +354,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         for (int e = threadIdx.x; e < count * N; e += THREADS) {
             const int q = e / N, i = e % N, info = infos[q];
             beside<int>(args, SMM_LU_pivots, first + q, N)[i * (REST_FLAT ? 1 : args.operand[SMM_LU_pivots].row)] =
-                info && i + 1 >= info ? i : Own(shared, q).pivots[i];
+                FIRST_ROW + (info && i + 1 >= info ? i : Own(shared, q).pivots[i]);
         }
     } else if (leads) {
         const long long q = first + own;

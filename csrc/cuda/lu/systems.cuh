@@ -19,6 +19,8 @@
 #include "element_vectors.cuh"
 #endif
 
+#include "as_lapack.cuh"
+
 constexpr int N = SMM_N, M = SMM_OP == SMM_OP_LU ? int(SMM_M) : N, STEPS = least(M, N);
 constexpr bool UPPER = SMM_FORM & 1, UNIT = SMM_FORM & 2, TURNED = SMM_FORM & 4;
 constexpr bool DEFINITE = SMM_OP == SMM_OP_CHOLESKY || SMM_OP == SMM_OP_SOLVE_POS, INVERTS = SMM_OP == SMM_OP_INV;

@@ -14,7 +14,7 @@ __device__ inline Outcome factor(const Own &o) {
         }
         const int p = largest_of_all(found).place;
         const Element pivot = o.a(p, k);
-        if (!outcome.info && is_useless(pivot)) outcome = {k + 1, is_zero(pivot)};
+        if (!outcome.info && fails(pivot)) outcome = {k + 1, is_zero(pivot)};
         wait();
         if (!lane()) o.pivot(k) = p;
         for (int j = lane(); j < N && p != k; j += LANES) {
@@ -23,7 +23,7 @@ __device__ inline Outcome factor(const Own &o) {
             o.a(p, j) = was;
         }
         wait();
-        const ElementDivisor d(o.a(k, k));
+        const ElementDivisor d(divisor_of(o.a(k, k)));
         for (int i = own_row(k + 1); i < M; i += LANES) {
             const Element l = d.divide(o.a(i, k));
             o.a(i, k) = l;

@@ -50,10 +50,10 @@ __device__ inline void factor_panel(const Own &o, int first, Outcome &outcome) {
         Element u[PANEL];
         const int p = panel.find(t, k);
         panel.take_row(u, p, k);
-        if (!outcome.info && is_useless(u[t])) outcome = {k + 1, is_zero(u[t])};
+        if (!outcome.info && fails(u[t])) outcome = {k + 1, is_zero(u[t])};
         if (threadIdx.x == 0) o.pivot(k) = p;
         Element quotients[ROWS];
-        Pivot(u[t]).divide(quotients, panel, t);
+        Pivot(divisor_of(u[t])).divide(quotients, panel, t);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (panel.place[r] <= k) continue;

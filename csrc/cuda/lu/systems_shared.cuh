@@ -71,12 +71,13 @@ __device__ inline void compute(const smm_cuda_args &args, T *shared, int *infos,
         for (int e = threadIdx.x; e < count * N; e += THREADS)
             own_of(args, shared, e / N).pivot(e % N) =
                 beside<const int>(args, SMM_LU_SOLVE_pivots, first + e / N,
-                                  N)[e % N * (REST_FLAT ? 1 : args.operand[SMM_LU_SOLVE_pivots].row)];
+                                  N)[e % N * (REST_FLAT ? 1 : args.operand[SMM_LU_SOLVE_pivots].row)] -
+                FIRST_ROW;
     const auto load = [&](bool transposes) { return load_matrices(args, shared, first, count, transposes); };
     const Outcome outcome =
         work_out(o, [&](bool transposes) { return load_matrices(args, shared, first, count, transposes); });
     if (!lane()) {
-        infos[own] = outcome.info;
+        infos[own] = GOES_ON ? 0 : outcome.info;
         if (own < count && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, first + own, 1) = outcome.info;
     }
     if constexpr (SOLVES) {
@@ -102,7 +103,7 @@ __device__ inline void compute(const smm_cuda_args &args, T *shared, int *infos,
         for (int e = threadIdx.x; SMM_OP == SMM_OP_LU && e < count * STEPS; e += THREADS) {
             const int q = e / STEPS, i = e % STEPS, info = infos[q];
             beside<int>(args, SMM_LU_pivots, first + q, STEPS)[i * (REST_FLAT ? 1 : args.operand[SMM_LU_pivots].row)] =
-                info && i + 1 >= info ? i : own_of(args, shared, q).pivot(i);
+                FIRST_ROW + (info && i + 1 >= info ? i : own_of(args, shared, q).pivot(i));
         }
     } else if (own < count && !lane()) {
         const long long q = first + own;

@@ -330,8 +330,9 @@ static PyObject *label_of(PyObject *labels, int operand) {
     return PyUnicode_FromFormat("device_run: operand %d", operand);
 }
 
-/* device_run(gufunc, stream, *operands, labels=()): a call on arrays of any library, outputs included, on a given
- * stream. The arguments have been checked. False if an output overlaps another operand. */
+/* device_run(gufunc, stream, *operands, labels=(), form=0): a call on arrays of any library, outputs included, on a
+ * given stream, in a form beside the gufunc's. The arguments have been checked. False if an output overlaps another
+ * operand. */
 static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
     if (nargs < 3 || !PyObject_TypeCheck(args[0], &PyUFunc_Type) || smm_configure_cuda() < 0)
         return PyErr_Occurred() ? NULL
@@ -344,7 +345,14 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
     if (PyErr_Occurred()) return NULL;
     if (nargs - 2 != s->operands)
         return PyErr_Format(PyExc_TypeError, "device_run: %zd operands; expected %d", nargs - 2, s->operands);
-    PyObject *const labels = names && PyTuple_GET_SIZE(names) && PyTuple_Check(args[nargs]) ? args[nargs] : NULL;
+    PyObject *labels = NULL;
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++) {
+        if (PyTuple_Check(args[nargs + i]))
+            labels = args[nargs + i];
+        else
+            t.a.call.form |= (unsigned)PyLong_AsLong(args[nargs + i]);
+    }
+    if (PyErr_Occurred()) return NULL;
     PyObject *result = NULL, *label = NULL, *type, *raised, *trace;
     bool overlaps = false;
     double _Complex value;
