@@ -25,6 +25,9 @@ THEIRS: dict[str, Callable[[torch.Tensor], Any]] = {
     "inv_ex": torch.linalg.inv_ex,
     "cholesky_ex": torch.linalg.cholesky_ex,
     "solve_ex": lambda a: torch.linalg.solve_ex(a, a[..., :1]),
+    "lu_factor_ex": torch.linalg.lu_factor_ex,
+    "det": torch.linalg.det,
+    "slogdet": torch.linalg.slogdet,
     "eigh": torch.linalg.eigh,
     "svd": lambda a: torch.linalg.svd(a, full_matrices=False),
 }
@@ -33,6 +36,9 @@ OURS: dict[str, Callable[[torch.Tensor], Any]] = {
     "inv_ex": smallmm.inv_ex,
     "cholesky_ex": smallmm.cholesky_ex,
     "solve_ex": lambda a: smallmm.solve_ex(a, a[..., :1]),
+    "lu_factor_ex": smallmm.lu_factor_ex,
+    "det": smallmm.det,
+    "slogdet": smallmm.slogdet,
     "eigh": smallmm.eigh,
     "svd": lambda a: smallmm.svd(a, full_matrices=False),
 }
@@ -96,7 +102,7 @@ def main() -> None:
     print("\nhost, us of a call of ten 3 x 3: PyTorch, patched, smallmm; and of two 100 x 100, handed on")
     small, large = (torch.randn(*shape, dtype=dtype, device="cuda") for shape in ((10, 3, 3), (2, 100, 100)))
     small = small @ small.mT + torch.eye(3, dtype=dtype, device="cuda")
-    for name in ("bmm", "inv_ex", "cholesky_ex"):
+    for name in ("bmm", "inv_ex", "cholesky_ex", "solve_ex", "lu_factor_ex", "det", "slogdet"):
         plain = [host_microseconds(lambda name=name, a=a: THEIRS[name](a)) for a in (small, large)]
         with smallmm.patched("torch"):
             patched_times = [

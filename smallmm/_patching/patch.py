@@ -274,11 +274,11 @@ def unpatch_numpy() -> None:
 def patch_torch() -> None:
     """Have PyTorch's own operators compute stacks of small matrices by smallmm, in this process.
 
-    ``torch.bmm`` (``a @ b``), and ``inv``, ``cholesky``, ``eigh``, ``eigvalsh``, ``svd``, ``svdvals``,
-    ``eig`` and ``eigvals`` of ``torch.linalg``, and whatever calls these, on the CPU and on CUDA devices;
-    ``solve``, ``det``, ``slogdet`` and ``lu_factor`` on the CPU. Only the innermost kernels are replaced, so
-    derivatives, ``vmap``, ``torch.compile``, streams and errors stay PyTorch's. Calls that PyTorch computes
-    faster, and on the CPU those that fail, are handed on to PyTorch's kernels.
+    ``torch.bmm`` (``a @ b``), and ``inv``, ``solve``, ``det``, ``slogdet``, ``lu_factor``, ``cholesky``,
+    ``eigh``, ``eigvalsh``, ``svd``, ``svdvals``, ``eig`` and ``eigvals`` of ``torch.linalg``, and whatever
+    calls these, on the CPU and on CUDA devices. Only the innermost kernels are replaced, so derivatives,
+    ``vmap``, ``torch.compile``, streams and errors stay PyTorch's. Calls that PyTorch computes faster, and on
+    the CPU those that fail, are handed on to PyTorch's kernels.
 
     Raises
     ------

@@ -3,27 +3,32 @@
 import os
 import subprocess
 import sys
-import threading
+import warnings
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.needs_library
 
+from toggles import differences  # noqa: E402
 from torch_operators import (  # noqa: E402
     DTYPES,
     FUNCTIONS,
     LAYOUTS,
     OPERATORS,
+    OUTS,
+    WITH_OUT,
     assert_agrees,
     aten,
     leaves,
     operands,
+    out_case,
     served,
     serving,
 )
 
 import smallmm  # noqa: E402
+import smallmm._core as core  # noqa: E402
 from smallmm._patching import patch  # noqa: E402
 
 L = torch.linalg
@@ -122,7 +127,7 @@ def test_out():
         for out, serves in (
             (torch.empty(9, 3, 3), True),
             (torch.empty(9, 3, 6)[..., ::2], True),
-            (torch.empty(0), False),
+            (torch.empty(0), True),
             (torch.empty(2, 3, 3).resize_(9, 3, 3), True),
         ):
             before = served()[0]
@@ -144,6 +149,82 @@ def test_out():
         assert served()[0] == 0
         with pytest.raises(RuntimeError, match="dtype"):
             torch.bmm(a, b, out=torch.empty(9, 3, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128], ids=str)
+@pytest.mark.parametrize("overload", WITH_OUT, ids=str)
+def test_every_out(overload, dtype):
+    """Those that fit, or are empty, are written by smallmm; PyTorch resizes others."""
+    for n in (1, 3, 16):
+        arguments, names, functional = out_case(overload, n, dtype, "cpu")
+        with serving():
+            results = leaves(functional(*arguments))
+        for kind, make in OUTS.items():
+            outs = [make(x) if x.ndim > 1 or kind != "columns" else torch.empty_like(x) for x in results]
+            strides = [out.stride() for out in outs]
+            with serving(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # PyTorch's, of a tensor that it resizes
+                given = leaves(overload(*arguments, **dict(zip(names, outs, strict=True))))
+                assert (served()[0] > 0) == (kind != "of another shape")
+            assert all(x is y for x, y in zip(given, outs, strict=True))
+            for out, result, step in zip(outs, results, strides, strict=True):
+                assert out.shape == result.shape
+                if kind == "of another shape":
+                    continue
+                assert torch.equal(out, result)
+                assert out.stride() == (result.stride() if kind == "empty" else step)
+
+
+@pytest.mark.parametrize("overload", WITH_OUT, ids=str)
+def test_outs_that_pytorch_writes(overload):
+    """Handed on, of the wrong type, or in the memory of A."""
+    arguments, names, functional = out_case(overload, 3, torch.float64, "cpu")
+    plain = leaves(functional(*arguments))
+    for make in (OUTS["rows"], OUTS["empty"]):
+        outs = [make(x) for x in plain]
+        with serving(fewest=1000):
+            overload(*arguments, **dict(zip(names, outs, strict=True)))
+            assert served() == (0, 5)
+        assert all(torch.equal(x, y) for x, y in zip(outs, plain, strict=True))
+    wrong = [torch.empty_like(x, dtype=torch.int64) for x in plain]
+    with serving(), pytest.raises(RuntimeError, match=r"dtype|Expected|safely"):
+        overload(*arguments, **dict(zip(names, wrong, strict=True)))
+    outs = [torch.empty_like(x) for x in plain]
+    like_a = [i for i, x in enumerate(plain) if x.shape == arguments[0].shape and not x.is_complex()]
+    if like_a and overload is not aten.bmm.out:
+        same = like_a[0]
+        outs[same] = arguments[0].clone()
+        with serving():
+            overload(outs[same], *arguments[1:], **dict(zip(names, outs, strict=True)))
+            # A is not read any more when X is written
+            assert (served()[0] == 0) == (overload is not aten._linalg_solve_ex.result)
+        for x, y in zip(outs, plain, strict=True):
+            assert torch.allclose(x, y)
+
+
+def test_functions_with_out():
+    a, b = operands(3, (6,), torch.float64, "cpu")
+    definite = a @ a.mT + torch.eye(3)
+    for function, arguments in (
+        (L.inv, (a,)),
+        (L.solve, (a, b)),
+        (L.det, (a,)),
+        (L.slogdet, (a,)),
+        (L.cholesky, (definite,)),
+        (L.eigh, (definite,)),
+        (L.eigvalsh, (definite,)),
+        (L.svd, (a, False)),
+        (L.svdvals, (a,)),
+        (L.lu_factor, (a,)),
+        (L.eigvals, (a,)),
+    ):
+        with serving():
+            plain = function(*arguments)
+            before = served()[0]
+            outs = tuple(torch.empty_like(x) for x in leaves(plain))
+            function(*arguments, out=outs if len(outs) > 1 else outs[0])
+            assert served()[0] > before, function
+        assert all(torch.equal(x, y) for x, y in zip(outs, leaves(plain), strict=True)), function
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -201,6 +282,9 @@ def test_errors_release_their_operands():
         for _ in range(10):
             with pytest.raises(RuntimeError):
                 torch.bmm(a, b)
+        before_one = served()[0]
+        torch.bmm(a, a)
+        assert served()[0] == before_one + 3  # PyTorch's kernel was left
     gc.collect()
     assert torch._C._storage_Use_Count(a.untyped_storage()._cdata) == before
     gone = weakref.ref(a)
@@ -348,7 +432,7 @@ def test_everything_that_there_is_has_a_kernel():
     with smallmm.patched("torch"):
         pass
     assert [name.removesuffix(" CPU") for name in patch._pytorch.kernels if name.endswith("CPU")] == list(
-        smallmm._core.patched_torch
+        core.patched_torch
     )
 
 
@@ -385,27 +469,28 @@ def test_report_says_why():
 
 
 def test_threads_compute_while_pytorch_is_patched_and_unpatched():
-    a, b = operands(3, (40,), torch.float64, "cpu")
-    product, inverse = torch.bmm(a, b), L.inv(a)
-    ends, wrong = threading.Event(), []
+    """With operands of which no result is rounded, so that all must be equal."""
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randint(-3, 4, (2, 40, 3, 3), generator=generator).double()
+    powers = torch.randint(-4, 5, (40, 3, 1), generator=generator).double().exp2()
+    orders = torch.rand(40, 3, generator=generator).argsort(-1)
+    scaled, squares = torch.eye(3).double()[orders] * powers, torch.eye(3) * powers**2
 
     def compute():
-        while not ends.is_set():
-            if not (torch.allclose(torch.bmm(a, b), product) and torch.allclose(L.inv(a), inverse)):
-                wrong.append(1)
+        out = torch.empty_like(b)
+        L.inv(scaled, out=out)
+        results = torch.bmm(a, b), out, L.det(scaled), L.solve(scaled, b), L.cholesky(squares)
+        factors = L.lu_factor_ex(scaled)
+        return [x.numpy().tobytes() for x in (*results, *factors, L.eigvalsh(squares))]
 
-    threads = [threading.Thread(target=compute) for _ in range(4)]
-    for thread in threads:
-        thread.start()
+    core.set_fewest(1)
     try:
-        for _ in range(1000):
-            smallmm.patch_torch()
-            smallmm.unpatch_torch()
+        wrong, passes, served = differences(compute, smallmm.patch_torch, smallmm.unpatch_torch)
     finally:
-        ends.set()
-        for thread in threads:
-            thread.join()
+        core.set_fewest(0)
     assert not wrong
+    assert min(passes)
+    assert served
     assert not smallmm.is_patched("torch")
 
 

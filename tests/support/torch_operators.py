@@ -10,7 +10,6 @@ import smallmm._core as core
 
 REALS = (torch.float32, torch.float64)
 DTYPES = (*REALS, torch.complex64, torch.complex128)
-ON_HOST_ALONE = ("lu_factor_ex", "det", "slogdet")
 aten = torch.ops.aten
 
 # How results compare: "close", element by element; or what must be equal to what they were computed from.
@@ -20,11 +19,11 @@ OPERATORS = {
     "inv_ex": (lambda a, b: aten.linalg_inv_ex(a), "close"),
     "cholesky_ex": (lambda a, b: aten.linalg_cholesky_ex(positive(a)), "close"),
     "cholesky_ex upper": (lambda a, b: aten.linalg_cholesky_ex(positive(a), upper=True), "close"),
-    "lu_factor_ex": (lambda a, b: aten.linalg_lu_factor_ex(a), "close"),
-    "solve_ex": (lambda a, b: aten._linalg_solve_ex(a, b), "solve"),
-    "solve vectors": (lambda a, b: aten._linalg_solve_ex(a, b[..., 0]), "solve"),
-    "det": (lambda a, b: aten._linalg_det(a), "close"),
-    "slogdet": (lambda a, b: aten._linalg_slogdet(a), "close"),
+    "lu_factor_ex": (lambda a, b: aten.linalg_lu_factor_ex(a), "factors"),
+    "solve_ex": (lambda a, b: aten._linalg_solve_ex(a, b), "factors"),
+    "solve vectors": (lambda a, b: aten._linalg_solve_ex(a, b[..., 0]), "factors"),
+    "det": (lambda a, b: aten._linalg_det(a), "factors"),
+    "slogdet": (lambda a, b: aten._linalg_slogdet(a), "factors"),
     "eigh": (lambda a, b: aten._linalg_eigh(positive(a)), "eigh"),
     "eigh upper": (lambda a, b: aten._linalg_eigh(positive(a), "U"), "eigh"),
     "eigvalsh": (lambda a, b: aten._linalg_eigh(positive(a), "L", False), "close"),
@@ -36,6 +35,39 @@ OPERATORS = {
     "eig": (lambda a, b: aten.linalg_eig(a), "eig"),
     "eigvals": (lambda a, b: aten._linalg_eigvals(a), "spectrum"),
 }
+
+# Their overloads with out=: what is given beside A, and the names of the results.
+WITH_OUT = {
+    aten.bmm.out: (("b",), ("out",)),
+    aten.linalg_inv_ex.inverse: ((), ("inverse", "info")),
+    aten.linalg_cholesky_ex.L: ((), ("L", "info")),
+    aten.linalg_lu_factor_ex.out: ((), ("LU", "pivots", "info")),
+    aten._linalg_solve_ex.result: (("b",), ("result", "LU", "pivots", "info")),
+    aten._linalg_det.result: ((), ("result", "LU", "pivots")),
+    aten._linalg_slogdet.sign: ((), ("sign", "logabsdet", "LU", "pivots")),
+    aten._linalg_eigh.eigenvalues: (("L", True), ("eigenvalues", "eigenvectors")),
+    aten._linalg_svd.U: ((False, True), ("U", "S", "Vh")),
+    aten.linalg_eig.out: ((), ("eigenvalues", "eigenvectors")),
+    aten.linalg_eigvals.out: ((), ("out",)),
+}
+OUTS = {
+    "rows": lambda x: torch.empty_like(x, memory_format=torch.contiguous_format),
+    "columns": lambda x: torch.empty_like(x.mT, memory_format=torch.contiguous_format).mT,
+    "every second": lambda x: x.new_empty((*x.shape, 2))[..., 0],
+    "empty": lambda x: x.new_empty(0),
+    "of another shape": lambda x: x.new_empty(2),
+}
+
+
+def out_case(overload, n, dtype, device, batch=(5,)):
+    """Arguments of an overload with out=, and the functional overload's results."""
+    others, names = WITH_OUT[overload]
+    a, b = operands(n, batch, dtype, device)
+    a = positive(a) if overload in (aten.linalg_cholesky_ex.L, aten._linalg_eigh.eigenvalues) else a
+    arguments = [a, *(b if isinstance(x, str) and x == "b" else x for x in others)]
+    functional = overload.overloadpacket.default
+    return arguments, names, functional
+
 
 # Functions that call them, and have derivatives
 L = torch.linalg
@@ -102,6 +134,9 @@ def leaves(results):
 
 def near(x, y, n):
     """Up to rounding."""
+    if x.dtype == torch.int32:
+        assert torch.equal(x, y)
+        return
     eps = torch.finfo(x.dtype).eps
     x, y = x.to("cpu"), y.to("cpu")
     x, y = (x.to(torch.complex128), y.to(torch.complex128)) if x.is_complex() else (x.double(), y.double())
@@ -123,15 +158,15 @@ def assert_agrees(kind, call, a, b, ours, plain):
     n = a.shape[-1]
     if kind == "close":
         for x, y in zip(ours, plain, strict=True):
-            if x.dtype == torch.int32:
-                assert torch.equal(x, y)
-            else:
-                near(x, y, n)
-    elif kind == "solve":  # a device's library may choose pivots of complex matrices otherwise
-        near(ours[0], plain[0], n)
-        assert torch.equal(ours[3], plain[3])
-        p, lower, upper = torch.lu_unpack(*ours[1:3])
-        near(p @ lower @ upper, a, n)
+            near(x, y, n)
+    elif kind == "factors":  # a device's library may choose pivots of complex matrices otherwise
+        lu = next(i for i, x in enumerate(ours) if x.dtype == torch.int32) - 1  # the pivots follow it
+        for x, y in zip([*ours[:lu], *ours[lu + 2 :]], [*plain[:lu], *plain[lu + 2 :]], strict=True):
+            near(x, y, n)
+        factors = [torch.lu_unpack(*x[lu : lu + 2]) for x in (ours, plain)]
+        near(*(p @ lower @ upper for p, lower, upper in factors), n)
+        if not a.is_complex():
+            assert torch.equal(ours[lu + 1], plain[lu + 1])
     elif kind == "eigh":
         near(ours[0], plain[0], n)
         near(positive(a) @ ours[1], ours[1] * ours[0].unsqueeze(-2), n)

@@ -37,6 +37,7 @@ typedef void kernel(argument *stack, uint64_t arguments, uint64_t results);
     F(int, aoti_torch_get_sizes, (tensor, int64_t **)) \
     F(int, aoti_torch_get_strides, (tensor, int64_t **)) \
     F(int, aoti_torch_get_dtype, (tensor, int32_t *)) \
+    F(int, aoti_torch_get_storage_size, (tensor, int64_t *)) \
     F(int, aoti_torch_get_device_type, (tensor, int32_t *)) \
     F(int, aoti_torch_get_device_index, (tensor, int32_t *)) \
     F(int, aoti_torch_empty_strided, (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, tensor *)) \
@@ -81,7 +82,7 @@ static const struct {
     int results;
 } operators[ROWS - NUMPY_ROWS] = {
 #define SMM_LEAST(...)
-#define SMM_PATCHED_TORCH(op, arguments, results, function) {#op, arguments, function, results},
+#define SMM_PATCHED_TORCH(op, name, arguments, results, function) {name, arguments, function, results},
 #include "patched_torch.def"
 #undef SMM_PATCHED_TORCH
 };
@@ -141,23 +142,25 @@ static bool is_contiguous(const operand *x) {
 
 /* --- A call ------------------------------------------------------------------------------------------ */
 
+enum { MOST_ARGUMENTS = 8, MOST_RESULTS = 4 };
+
 typedef struct call {
     int row, place;
     argument *stack;
+    const argument *given; /* out=: a tensor for each result; or NULL */
     operand a, b;
     smm_dtype dtype;
     intptr_t order, matrices;
-    int count; /* results that exist so far; they are the call's until it is served */
-    tensor results[4];
-    tensor given; /* out=, or NULL */
-    int drop;     /* outputs that nobody reads */
-    tensor dropped[SMM_MOST_OPERANDS];
+    int next;                     /* the result that is made next */
+    tensor results[MOST_RESULTS]; /* the call's until it is served; NULL: not made yet */
+    bool moves[MOST_RESULTS];     /* a new one, whose memory the tensor that is given is to have */
 } call;
 
 static tensor handle(argument x) { return (tensor)(uintptr_t)x; }
 
 static void drop_results(call *c) {
-    while (c->count) torch.aoti_torch_delete_tensor_object(c->results[--c->count]);
+    for (int i = 0; i < MOST_RESULTS; i++)
+        if (c->results[i]) torch.aoti_torch_delete_tensor_object(c->results[i]);
 }
 
 /* A new tensor; `by_columns`: its last two dimensions are column-major. False: there is no memory. */
@@ -174,11 +177,54 @@ static bool new_tensor(call *c, int ndim, const intptr_t *shape, int32_t dtype, 
     return !torch.aoti_torch_empty_strided(ndim, sizes, strides, dtype, c->a.type, c->a.device, x);
 }
 
+static bool has_shape(const operand *x, int ndim, const intptr_t *shape) {
+    bool has = x->dim == ndim;
+    for (int d = 0; has && d < ndim; d++) has = x->sizes[d] == shape[d];
+    return has;
+}
+
+/* The next result: the tensor that is given for it, or a new one. A tensor that is given and has no memory yet gets
+ * that of a new one in the end. False: there is no memory, or PyTorch raises or resizes the tensor that is given. */
+static bool add_result(call *c, int ndim, const intptr_t *shape, int32_t dtype, bool column_major, operand *to) {
+    const int i = c->next;
+    bool fills = false;
+    if (c->given) {
+        const tensor given = handle(c->given[i]);
+        int64_t bytes;
+        if (!read_operand(given, to) || to->dtype != dtype || to->type != c->a.type || to->device != c->a.device ||
+            torch.aoti_torch_get_storage_size(given, &bytes))
+            return false;
+        fills = has_shape(to, ndim, shape);
+        if (!fills && bytes) return false;
+        if (fills && torch.aoti_torch_new_tensor_handle(given, &c->results[i])) return false;
+    }
+    if (!fills && !new_tensor(c, ndim, shape, dtype, column_major, &c->results[i])) return false;
+    c->moves[i] = c->given && !fills;
+    c->next = (i + 1) % operators[c->row - NUMPY_ROWS].results;
+    void *data;
+    if (!read_operand(c->results[i], to) || torch.aoti_torch_get_data_ptr(c->results[i], &data)) return false;
+    to->data = data;
+    return true;
+}
+
 /* What PyTorch gives in place of vectors that nobody asked for. */
 static bool add_empty(call *c) {
     static const intptr_t nothing[1] = {0};
-    if (!new_tensor(c, 1, nothing, c->a.dtype, false, &c->results[c->count])) return false;
-    c->count++;
+    operand x;
+    return add_result(c, 1, nothing, c->a.dtype, false, &x);
+}
+
+/* Tensors that are given get the memory of results that were made for them. False: there is no memory. */
+static bool move_results(call *c) {
+    for (int i = 0; i < MOST_RESULTS; i++) {
+        if (!c->moves[i]) continue;
+        tensor given;
+        if (torch.aoti_torch_new_tensor_handle(handle(c->given[i]), &given)) return false;
+        argument stack[2] = {(argument)(uintptr_t)given, (argument)(uintptr_t)c->results[i]};
+        c->results[i] = NULL; /* PyTorch's now */
+        if (torch.torch_call_dispatcher("aten::set_", "source_Tensor", stack, INTERFACE)) return false;
+        c->results[i] = handle(stack[0]);
+    }
     return true;
 }
 
@@ -188,34 +234,22 @@ static int32_t code_of(const smm_gufunc *g, int i, smm_dtype dtype) {
 }
 
 /* What becomes of an output: a result of the call, whose matrices are row-major or column-major; or matrices of one
- * column, whose result lacks that dimension, and is column-major as PyTorch has it; GIVEN: by the caller. UNUSED:
- * nobody reads it. A device's kernel writes it all the same; it is dropped after the launch, and PyTorch gives its
- * memory to later work of the same stream alone. */
-typedef enum role { UNUSED, GIVEN, BY_ROWS, BY_COLUMNS, VECTORS } role;
+ * column, whose result lacks that dimension, and is column-major as PyTorch has it. UNUSED: nobody reads it, and the
+ * operand is missing. A tensor that is given lies as it lies. */
+typedef enum role { UNUSED, BY_ROWS, BY_COLUMNS, VECTORS } role;
 
-/* Output i of a gufunc, whose shape and strides it fills in. False: there is no memory, or a tensor that is given does
- * not fit. */
+/* Output i of a gufunc, whose shape and strides it fills in. False: as of add_result, or a tensor that is given has
+ * elements in one place. */
 static bool take_output(call *c, smm_arrays *x, int i, role what, intptr_t shape[], intptr_t steps[]) {
     const int ndim = smm_output_shape(x, i, shape);
-    const int32_t dtype = code_of(x->g, i, c->dtype);
     operand out;
-    tensor own = c->given;
-    if (what != GIVEN && !new_tensor(c, ndim - (what == VECTORS), shape, dtype, what >= BY_COLUMNS, &own)) return false;
-    if (what == UNUSED) {
-        c->dropped[c->drop++] = own;
-    } else {
-        if (what == GIVEN && torch.aoti_torch_new_tensor_handle(c->given, &own)) return false;
-        c->results[c->count++] = own;
-    }
-    void *data;
-    if (!read_operand(own, &out) || torch.aoti_torch_get_data_ptr(own, &data)) return false;
+    if (!add_result(c, ndim - (what == VECTORS), shape, code_of(x->g, i, c->dtype), what >= BY_COLUMNS, &out))
+        return false;
     for (int d = 0; d < out.dim; d++) steps[d] = out.strides[d];
     if (what == VECTORS) steps[ndim - 1] = 0;
-    x->array[i] = (smm_array){data, ndim, shape, steps, smm_size_of(x->g->op, c->dtype, x->s->place[i])};
-    if (what != GIVEN) return true;
-    x->array[i].ndim = (int)out.dim;
-    x->array[i].shape = (const intptr_t *)(const void *)out.sizes;
-    return out.dtype == dtype && out.type == c->a.type && out.device == c->a.device && smm_fits_shape(x, i);
+    x->array[i] =
+        (smm_array){(void *)(uintptr_t)out.data, ndim, shape, steps, smm_size_of(x->g->op, c->dtype, x->s->place[i])};
+    return !c->given || smm_fits_shape(x, i);
 }
 
 static outcome run_on_device(const call *c, smm_arrays *x) {
@@ -223,7 +257,7 @@ static outcome run_on_device(const call *c, smm_arrays *x) {
     void *stream;
     if (x->call.op == SMM_OP_MATMUL) number[SMM_MATMUL_alpha] = 1;
     smm_take_batch(&x->call, &x->outer, 0);
-    if (c->given && !smm_cuda_may_write(&x->call)) return OVERLAP;
+    if (c->given && smm_overlap_of(&x->call) != SMM_APART) return OVERLAP;
     const bool runs = !torch.aoti_torch_get_current_cuda_stream(c->a.device, &stream) &&
                       !smm_cuda_run(&x->call, number, c->a.device, stream);
     return runs ? SERVED : REFUSED;
@@ -247,6 +281,7 @@ static outcome compute(call *c, const char *name, int inputs, const smm_array *i
     smm_arrays x;
     smm_arrays_of(&x, smm_gufunc_named(name, strlen(name)), c->place == CUDA ? SMM_CUDA_DIMS : MOST_DIM);
     x.call.dtype = c->dtype;
+    if (c->place == CUDA && (x.call.op == SMM_OP_LU || x.call.op == SMM_OP_LU_SOLVE)) x.call.form |= SMM_LAPACK;
     for (int i = 0; i < inputs; i++)
         if (!smm_take_input(&x, i, input[i])) return OTHER;
     smm_finish_sizes(&x.call, x.g);
@@ -255,33 +290,29 @@ static outcome compute(call *c, const char *name, int inputs, const smm_array *i
     bool fits = true;
     for (int i = inputs; i < x.s->operands && fits; i++) {
         const role what = roles[i - inputs];
-        if (what == UNUSED && c->place == CPU)
-            smm_take_number(&x, i); /* the operand is missing */
+        if (what == UNUSED)
+            smm_take_number(&x, i);
         else
             fits = take_output(c, &x, i, what, shapes[i], steps[i]);
     }
     outcome what = c->given ? OTHER : REFUSED;
     if (fits && smm_describe(&x)) what = c->place == CUDA ? run_on_device(c, &x) : run_on_host(c, &x);
-    while (c->drop) torch.aoti_torch_delete_tensor_object(c->dropped[--c->drop]);
     return what;
 }
 
-/* As PyTorch has them; smallmm counts from 0. On a device x + 1 is -~x, because PyTorch's interface passes no numbers.
- * False: there is no memory. */
-static bool count_pivots_from_one(const call *c, tensor *pivots) {
+/* As PyTorch has them; on the host smallmm counts from 0. */
+static void count_pivots_from_one(const call *c, tensor pivots) {
     operand x;
-    if (c->place == CUDA) {
-        argument stack[1] = {(argument)(uintptr_t)*pivots};
-        const bool done = !torch.torch_call_dispatcher("aten::bitwise_not_", "", stack, INTERFACE) &&
-                          !torch.torch_call_dispatcher("aten::neg_", "", stack, INTERFACE);
-        *pivots = handle(stack[0]);
-        return done;
+    if (c->place == CUDA || !read_operand(pivots, &x)) return;
+    intptr_t count = 1;
+    for (int64_t d = 0; d < x.dim; d++) count *= x.sizes[d];
+    int32_t *const row = (int32_t *)(uintptr_t)x.data;
+    const bool contiguous = is_contiguous(&x);
+    for (intptr_t i = 0; i < count; i++) {
+        int64_t at = contiguous ? i : 0, rest = i;
+        for (int64_t d = contiguous ? 0 : x.dim; d--; rest /= x.sizes[d]) at += rest % x.sizes[d] * x.strides[d];
+        row[at]++;
     }
-    intptr_t count = read_operand(*pivots, &x); /* contiguous */
-    for (int64_t d = 0; count && d < x.dim; d++) count *= x.sizes[d];
-    int32_t *row = count ? (int32_t *)(uintptr_t)x.data : NULL;
-    for (intptr_t i = 0; i < count; i++) row[i]++;
-    return true;
 }
 
 /* Whether the sum of a device's numbers is finite, for which PyTorch waits as its own kernels do. */
@@ -334,7 +365,6 @@ static bool resolve(tensor x, operand *to, tensor *own) {
 static outcome take_bmm(call *c) {
     const operand *a = &c->a, *b = &c->b;
     if (a->dim != 3 || b->dim != 3 || a->sizes[0] != b->sizes[0] || a->sizes[2] != b->sizes[1]) return OTHER;
-    if (c->row == ROW_aten_bmm_out) c->given = handle(c->stack[2]);
     tensor own[3] = {NULL, NULL, NULL};
     bool fits = true;
     if (smm_is_complex(c->dtype)) {
@@ -342,13 +372,13 @@ static outcome take_bmm(call *c) {
         const void *data;
         fits = resolve(handle(c->stack[0]), &c->a, &own[0]) && resolve(handle(c->stack[1]), &c->b, &own[1]);
         if (fits && c->given)
-            fits = resolve(c->given, &out, &own[2]) && !torch.torch_get_const_data_ptr(c->given, &data) &&
-                   data == out.data;
+            fits = resolve(handle(*c->given), &out, &own[2]) &&
+                   !torch.torch_get_const_data_ptr(handle(*c->given), &data) && data == out.data;
     }
     outcome what = OTHER;
     if (fits) {
         const smm_array input[] = {array_of(a, c->dtype), array_of(b, c->dtype)};
-        what = compute(c, "batched_matmul", 2, input, (const role[]){c->given ? GIVEN : BY_ROWS});
+        what = compute(c, "batched_matmul", 2, input, (const role[]){BY_ROWS});
     }
     for (int i = 0; i < 3; i++)
         if (own[i]) torch.aoti_torch_delete_tensor_object(own[i]);
@@ -376,19 +406,21 @@ static outcome add_lu(call *c, bool of_transposed, bool with_info) {
 }
 
 static outcome take_factors(call *c) {
-    if (c->place == CUDA || !is_square(&c->a) || !truth(c, 1)) return OTHER; /* pivot */
+    if (!is_square(&c->a) || !truth(c, 1) || (c->place == CUDA && truth(c, 2))) return OTHER; /* pivot, check_errors */
     const outcome what = add_lu(c, false, true);
-    return what == SERVED && !count_pivots_from_one(c, &c->results[1]) ? REFUSED : what;
+    if (what == SERVED) count_pivots_from_one(c, c->results[1]);
+    return what;
 }
 
 /* PyTorch's derivatives expect LU of A^T where A is contiguous and real. */
 static outcome take_determinant(call *c) {
-    if (c->place == CUDA || !is_square(&c->a)) return OTHER;
+    if (!is_square(&c->a)) return OTHER;
     const smm_array input[] = {array_of(&c->a, c->dtype)};
-    const bool signs = c->row == ROW_aten__linalg_slogdet;
+    const bool signs = operators[c->row - NUMPY_ROWS].results == 4;
     outcome what = compute(c, signs ? "slogdet" : "det", 1, input, (const role[]){BY_ROWS, BY_ROWS});
     if (what == SERVED) what = add_lu(c, is_contiguous(&c->a) && !smm_is_complex(c->dtype), false);
-    return what == SERVED && !count_pivots_from_one(c, &c->results[c->count - 1]) ? REFUSED : what;
+    if (what == SERVED) count_pivots_from_one(c, c->results[signs ? 3 : 2]);
+    return what;
 }
 
 /* LU is of A alone, so B must not have more matrices. */
@@ -410,18 +442,15 @@ static outcome take_solve(call *c) {
     if (b.dim > a->dim) return OTHER;
     for (int64_t d = 0; d < b.dim - 2; d++)
         if (b.sizes[d] != 1 && b.sizes[d] != a->sizes[d + a->dim - b.dim]) return OTHER;
+    c->next = 1; /* X is the first result */
     outcome what = add_lu(c, false, true);
     if (what != SERVED) return what;
     operand lu, pivots;
-    if (!read_operand(c->results[0], &lu) || !read_operand(c->results[1], &pivots)) return REFUSED;
+    if (!read_operand(c->results[1], &lu) || !read_operand(c->results[2], &pivots)) return REFUSED;
     const smm_array input[] = {array_of(&lu, c->dtype), array_of_integers(&pivots), array_of(&b, c->dtype)};
     what = compute(c, "lu_solve", 3, input, (const role[]){vectors ? VECTORS : BY_COLUMNS});
-    if (what != SERVED) return what;
-    if (!count_pivots_from_one(c, &c->results[1])) return REFUSED;
-    const tensor x = c->results[3]; /* PyTorch has it first */
-    memmove(c->results + 1, c->results, 3 * sizeof *c->results);
-    c->results[0] = x;
-    return SERVED;
+    if (what == SERVED) count_pivots_from_one(c, c->results[2]);
+    return what;
 }
 
 /* Values that are not finite tell of a matrix that failed: PyTorch raises then. */
@@ -469,7 +498,7 @@ static outcome take_eig(call *c) {
     if (!is_square(&c->a)) return OTHER;
     const smm_array input[] = {array_of(&c->a, c->dtype)};
     const outcome what =
-        c->row == ROW_aten_linalg_eig
+        operators[c->row - NUMPY_ROWS].results == 2
             ? compute(c, "eig", 1, input, (const role[]){BY_ROWS, c->place == CUDA ? BY_ROWS : BY_COLUMNS, UNUSED})
             : compute(c, "eigvals", 1, input, (const role[]){BY_ROWS, UNUSED});
     return checked(c, what, 0, smm_dtypes[c->dtype].complex_of);
@@ -480,15 +509,25 @@ static outcome (*const takers[ROWS - NUMPY_ROWS])(call *) = {
     TAKER(bmm, take_bmm),
     TAKER(bmm_out, take_bmm),
     TAKER(linalg_inv_ex, take_inverse),
+    TAKER(linalg_inv_ex_out, take_inverse),
     TAKER(linalg_cholesky_ex, take_cholesky),
+    TAKER(linalg_cholesky_ex_out, take_cholesky),
     TAKER(linalg_lu_factor_ex, take_factors),
+    TAKER(linalg_lu_factor_ex_out, take_factors),
     TAKER(_linalg_solve_ex, take_solve),
+    TAKER(_linalg_solve_ex_out, take_solve),
     TAKER(_linalg_det, take_determinant),
+    TAKER(_linalg_det_out, take_determinant),
     TAKER(_linalg_slogdet, take_determinant),
+    TAKER(_linalg_slogdet_out, take_determinant),
     TAKER(_linalg_eigh, take_eigh),
+    TAKER(_linalg_eigh_out, take_eigh),
     TAKER(_linalg_svd, take_svd),
+    TAKER(_linalg_svd_out, take_svd),
     TAKER(linalg_eig, take_eig),
+    TAKER(linalg_eig_out, take_eig),
     TAKER(_linalg_eigvals, take_eig),
+    TAKER(linalg_eigvals_out, take_eig),
 #undef TAKER
 };
 
@@ -509,8 +548,7 @@ enum { FEWEST_ON_DEVICE = 2 };
 
 /* Products of float32 pay on devices up to order 64: 1.2 times PyTorch's speed there (H100, PyTorch 2.11). */
 static intptr_t most_of(const call *c) {
-    const bool is_product = c->row == ROW_aten_bmm || c->row == ROW_aten_bmm_out;
-    if (c->place != CUDA || !is_product) return SMM_MOST_ORDER;
+    if (c->place != CUDA || takers[c->row - NUMPY_ROWS] != take_bmm) return SMM_MOST_ORDER;
     return c->dtype == SMM_F32 ? SMM_CUDA_MOST : SMM_CUDA_MOST_ORDER;
 }
 
@@ -524,7 +562,7 @@ static outcome take(call *c) {
                 c->b.device != c->a.device))
         return OTHER;
     measure(c, &c->a);
-    if (two && !(c->row == ROW_aten__linalg_solve_ex && is_of_vectors(&c->a, &c->b))) measure(c, &c->b);
+    if (two && !(takers[c->row - NUMPY_ROWS] == take_solve && is_of_vectors(&c->a, &c->b))) measure(c, &c->b);
     if (c->order < 1 || c->order > most_of(c) || !c->matrices) return LARGE;
     const intptr_t for_all = smm_fewest_for_all();
     const intptr_t least = c->place == CPU ? smm_fewest(c->row, c->dtype, c->order)
@@ -562,53 +600,80 @@ static optional_view optional_view_of(argument optional) {
     return (optional_view){view_of(*(const argument *)(uintptr_t)optional), true};
 }
 
-static void hand_on(int row, int place, argument *stack) {
+/* By address alone. */
+#define F(...) ((tensors (*)(__VA_ARGS__))f)
+static void hand_on(int row, int place, argument *stack, const argument *given) {
     function *const f = former[row - NUMPY_ROWS][place];
-    const tensor a = handle(stack[0]);
-    if (row == ROW_aten_bmm_out) { /* gives the tensor that it is given */
-        ((tensor (*)(tensor, tensor, tensor))f)(handle(stack[2]), a, handle(stack[1]));
-        if (torch.aoti_torch_new_tensor_handle(handle(stack[2]), (tensor *)&stack[4])) abort();
-        return;
-    }
+    const tensor a = handle(stack[0]), b = handle(stack[1]);
     const bool second = stack[1] & 0xff, third = stack[2] & 0xff, fourth = stack[3] & 0xff;
+    const int results = operators[row - NUMPY_ROWS].results;
+    tensor o[MOST_RESULTS];
+    for (int i = 0; given && i < results; i++) o[i] = handle(given[i]);
     tensors x;
     switch (row) {
-    case ROW_aten_bmm: x = ((tensors (*)(tensor, tensor))f)(a, handle(stack[1])); break;
-    case ROW_aten_linalg_inv_ex: x = ((tensors (*)(tensor, bool))f)(a, second); break;
+    case ROW_aten_bmm: x = F(tensor, tensor)(a, b); break;
+    case ROW_aten_bmm_out: ((tensor (*)(tensor, tensor, tensor))f)(o[0], a, b); break;
+    case ROW_aten_linalg_inv_ex: x = F(tensor, bool)(a, second); break;
+    case ROW_aten_linalg_inv_ex_out: F(tensor, tensor, tensor, bool)(o[0], o[1], a, second); break;
     case ROW_aten_linalg_cholesky_ex:
-    case ROW_aten_linalg_lu_factor_ex: x = ((tensors (*)(tensor, bool, bool))f)(a, second, third); break;
-    case ROW_aten__linalg_solve_ex:
-        x = ((tensors (*)(tensor, tensor, bool, bool))f)(a, handle(stack[1]), third, fourth);
+    case ROW_aten_linalg_lu_factor_ex: x = F(tensor, bool, bool)(a, second, third); break;
+    case ROW_aten_linalg_cholesky_ex_out: F(tensor, tensor, tensor, bool, bool)(o[0], o[1], a, second, third); break;
+    case ROW_aten_linalg_lu_factor_ex_out:
+        F(tensor, tensor, tensor, tensor, bool, bool)(o[0], o[1], o[2], a, second, third);
         break;
-    case ROW_aten__linalg_eigh: x = ((tensors (*)(tensor, view, bool))f)(a, view_of(stack[1]), third); break;
+    case ROW_aten__linalg_solve_ex: x = F(tensor, tensor, bool, bool)(a, b, third, fourth); break;
+    case ROW_aten__linalg_solve_ex_out:
+        F(tensor, tensor, tensor, tensor, tensor, tensor, bool, bool)(o[0], o[1], o[2], o[3], a, b, third, fourth);
+        break;
+    case ROW_aten__linalg_det_out: F(tensor, tensor, tensor, tensor)(o[0], o[1], o[2], a); break;
+    case ROW_aten__linalg_slogdet_out: F(tensor, tensor, tensor, tensor, tensor)(o[0], o[1], o[2], o[3], a); break;
+    case ROW_aten__linalg_eigh: x = F(tensor, view, bool)(a, view_of(stack[1]), third); break;
+    case ROW_aten__linalg_eigh_out:
+        F(tensor, tensor, tensor, view, bool)(o[0], o[1], a, view_of(stack[1]), third);
+        break;
     case ROW_aten__linalg_svd:
-        x = ((tensors (*)(tensor, bool, bool, optional_view))f)(a, second, third, optional_view_of(stack[3]));
+        x = F(tensor, bool, bool, optional_view)(a, second, third, optional_view_of(stack[3]));
         break;
-    default: x = ((tensors (*)(tensor))f)(a);
+    case ROW_aten__linalg_svd_out:
+        F(tensor, tensor, tensor, tensor, bool, bool, optional_view)(o[0], o[1], o[2], a, second, third,
+                                                                     optional_view_of(stack[3]));
+        break;
+    case ROW_aten_linalg_eig_out: F(tensor, tensor, tensor)(o[0], o[1], a); break;
+    case ROW_aten_linalg_eigvals_out: ((tensor (*)(tensor, tensor))f)(o[0], a); break;
+    default: x = F(tensor)(a);
     }
-    /* a handle of no tensor becomes one of the result */
-    const int results = operators[row - NUMPY_ROWS].results;
-    tensor handles[4];
-    for (int i = 0; i < results; i++) {
-        if (torch.aoti_torch_new_uninitialized_tensor(&handles[i])) abort(); /* no 8 bytes, and no way to say so */
-        memcpy(handles[i], &x.at[results - 1 - i], sizeof(void *));
+    for (int i = 0; i < results; i++) { /* no 8 bytes, and no way to say so: abort */
+        tensor own;
+        if (given) {
+            if (torch.aoti_torch_new_tensor_handle(o[i], &own)) abort();
+        } else { /* a handle of no tensor becomes one of the result */
+            if (torch.aoti_torch_new_uninitialized_tensor(&own)) abort();
+            memcpy(own, &x.at[results - 1 - i], sizeof(void *));
+        }
+        stack[MOST_ARGUMENTS + i] = (argument)(uintptr_t)own;
     }
-    memcpy(stack + 4, handles, sizeof handles);
 }
+#undef F
 
 /* --- Kernels ----------------------------------------------------------------------------------------- */
+
+/* Whether this thread is in a kernel of PyTorch's, whose calls of others PyTorch computes, too: what was handed on once
+ * would be tried in vain again. */
+static _Thread_local bool hands_on;
 
 /* Arguments belong to the kernel, also while an exception passes. */
 typedef struct frame {
     int row;
-    argument arguments[8]; /* and, of a call that was handed on, results */
+    bool handed_on;
+    argument arguments[MOST_ARGUMENTS + MOST_RESULTS]; /* the results are those of a call that was handed on */
 } frame;
 
 static void release(frame *f) {
     const char *kinds = operators[f->row - NUMPY_ROWS].arguments;
+    if (f->handed_on) hands_on = false;
     for (int i = 0; kinds[i]; i++) {
         argument x = f->arguments[i];
-        if (kinds[i] == 'T') torch.aoti_torch_delete_tensor_object(handle(x));
+        if (kinds[i] == 'T' || kinds[i] == 'G') torch.aoti_torch_delete_tensor_object(handle(x));
         if (kinds[i] == 's') torch.torch_delete_string(handle(x));
         if (kinds[i] == 'o' && x) {
             torch.torch_delete_string(handle(*(argument *)(uintptr_t)x));
@@ -620,11 +685,13 @@ static void release(frame *f) {
 static void run(int row, int place, argument *stack, uint64_t arguments, uint64_t results) {
     __attribute__((cleanup(release))) frame own = {.row = row};
     memcpy(own.arguments, stack, arguments * sizeof *stack);
-    call c = {.row = row, .place = place, .stack = own.arguments};
+    const char *const kinds = operators[row - NUMPY_ROWS].arguments, *const given = strchr(kinds, 'G');
+    call c = {
+        .row = row, .place = place, .stack = own.arguments, .given = given ? own.arguments + (given - kinds) : NULL};
     outcome what = OTHER;
-    const bool counts = atomic_load_explicit(&serves, memory_order_relaxed);
-    if (counts) {
+    if (!hands_on && atomic_load_explicit(&serves, memory_order_relaxed)) {
         what = take(&c);
+        if (what == SERVED && !move_results(&c)) what = REFUSED;
         const intptr_t order = c.order < 1 || c.order > SMM_MOST_ORDER ? ORDERS - 1 : c.order;
         smm_count_call(row, order, what, c.matrices);
     }
@@ -633,8 +700,10 @@ static void run(int row, int place, argument *stack, uint64_t arguments, uint64_
         return;
     }
     drop_results(&c);
-    hand_on(row, place, own.arguments);
-    memcpy(stack, own.arguments + 4, results * sizeof *stack);
+    own.handed_on = !hands_on;
+    hands_on = true;
+    hand_on(row, place, own.arguments, c.given);
+    memcpy(stack, own.arguments + MOST_ARGUMENTS, results * sizeof *stack);
 }
 
 #define SMM_PATCHED_TORCH(op, ...) \
@@ -690,12 +759,7 @@ static int register_kernels(void *library, int place, PyObject *list) {
         snprintf(symbol, sizeof symbol, "_ZN2at%s%s", place == CPU ? "3cpu" : "4cuda", operators[i].function);
         *(void **)&former[i][place] = dlsym(library, symbol);
         if (!former[i][place]) continue;
-        /* bmm_out is the overload bmm.out */
-        char name[64];
-        snprintf(name, sizeof name, "%s", operators[i].name);
-        char *const out = strstr(name, "_out");
-        if (out) *out = '.';
-        if (torch.torch_library_impl(registrations[place], name, kernels[i][place], INTERFACE)) {
+        if (torch.torch_library_impl(registrations[place], operators[i].name, kernels[i][place], INTERFACE)) {
             PyErr_Format(PyExc_RuntimeError, "PyTorch refuses a kernel of %s for %s", operators[i].name, key);
             return -1;
         }

@@ -16,7 +16,7 @@ const char *const smm_outcomes[OUTCOMES] = {
 static const char *const names[ROWS] = {
 #define SMM_LEAST(...)
 #define SMM_PATCHED(ufunc, ...) #ufunc,
-#define SMM_PATCHED_TORCH(op, ...) "aten." #op,
+#define SMM_PATCHED_TORCH(op, name, ...) "aten." name,
 #include "patched.def"
 #include "patched_torch.def"
 #undef SMM_PATCHED_TORCH
