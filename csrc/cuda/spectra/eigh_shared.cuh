@@ -5,6 +5,7 @@
  * Operands: any that args.h can describe. Of A one triangle is read. May overwrite A in place, matrix by matrix.
  * Limits: LANES a power of two, THREADS where it is more than a warp; MATRICES * LANES = THREADS. */
 #include "common.cuh"
+#define SMM_FEW (SMM_SHARED == 0 && !SMM_OUTSIDE)
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"

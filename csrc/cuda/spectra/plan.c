@@ -12,9 +12,15 @@ static int eigh_matrix_bytes(const smm_cuda_problem *p, int lanes) {
     return ceil_div(elements * size + numbers * bytes_of_part(p) + sweeps_bytes(p, p->n, lanes), size) * size;
 }
 
+/* Whether a thread has a matrix in registers. */
+static bool is_few(const smm_cuda_problem *p, int lanes) {
+    enum { MOST_ROWS = 8, MOST_BYTES = 512 };
+    return lanes == 1 && p->n <= MOST_ROWS && p->n * p->n * bytes_of(p) <= MOST_BYTES;
+}
+
 bool smm_eigh_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     if (p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) return false;
-    return smm_cuda_work_fits(p, x, smm_cuda_are_few(p, x), eigh_matrix_bytes(p, x->lanes), grid);
+    return smm_cuda_work_fits(p, x, is_few(p, x->lanes), eigh_matrix_bytes(p, x->lanes), grid);
 }
 
 double smm_eigh_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
@@ -25,9 +31,9 @@ double smm_eigh_shared_workspace(const smm_cuda_problem *p, const smm_cuda_param
 void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int rows = p->n > 16 ? 2 : 4; /* of a lane: as the tuner chose for most orders (H100, November 2026) */
     int lanes = 1;
-    while (lanes * rows < p->n) lanes *= 2;
+    while (!is_few(p, lanes) && lanes * rows < p->n) lanes *= 2;
     if (smm_cuda_is_large_matrix(p)) lanes = smm_cuda_lanes_of_large(p->n);
-    const int threads = p->n <= 4 ? 64 : most(lanes, 32);
+    const int threads = is_few(p, lanes) ? 64 : most(lanes, 32);
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_shared, .lanes = lanes, .threads = threads};
 }
 

@@ -19,7 +19,7 @@ template <class X, int COUNT> __device__ inline void put(X (&x)[COUNT], int i, X
 /* N x N elements. The parts of complex ones lie apart, so that rotations turn both alike: all real parts by rows, then
  * all imaginary ones. from() is used like a pointer to the elements of a row. */
 template <int N> struct Vectors {
-    static constexpr int PITCH = N | 1; /* lanes have rows, or columns: either way in different banks */
+    static constexpr int PITCH = FEW ? N : N | 1; /* lanes have rows, or columns: either way in different banks */
     static constexpr int HEIGHT = COMPLEX ? 2 * N : N;
     T x[HEIGHT * PITCH];
 #if SMM_COMPLEX
@@ -95,21 +95,27 @@ template <int N> struct Sweep {
     int from, to;
 };
 
+/* A rotation of two columns, which begin at a, of so many rows in registers. */
+template <int PITCH, int ROWS> __device__ inline void rotate_columns(T *a, T c, T s) {
+    EACH(int row = 0; row < ROWS; row++) {
+        T *const v = a + row * PITCH, left = v[0], right = v[1];
+        v[0] = multiply_add(s, right, product(c, left));
+        v[1] = multiply_add(-s, left, product(c, right));
+    }
+}
+
 /* They turn these columns of N, of so many rows, by lanes first .. LANES. */
 template <int N, int PITCH, int ROWS> __device__ inline void rotate_rows(T *a, const Sweep<N> &x, int first) {
     const int from = x.from, to = x.to;
     EACH_STEP(int row = lane() - first; row < ROWS; row += LANES - first) {
         if (row < 0) break;
-        T *v = a + row * PITCH, left = FEW ? T(0) : v[from];
-        EACH(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
-            if (FEW && (i < from || i >= to)) continue;
-            if (FEW) left = v[i];
+        T *v = a + row * PITCH, left = v[from];
+        EACH(int i = from; i < to; i++) {
             const T right = v[i + 1], c = x.c[i], s = x.s[i];
             v[i] = multiply_add(s, right, product(c, left));
             left = multiply_add(-s, left, product(c, right));
-            if (FEW) v[i + 1] = left;
         }
-        if (!FEW) v[to] = left;
+        v[to] = left;
     }
 }
 
@@ -124,7 +130,7 @@ template <int N, class V, class Find> __device__ inline void sweep(Sweep<N> (&x)
         wait();
         if (here.to == 0) break;
         if (BY_BLOCK && lane() < LANES_OF_WARP) find(next, number + 1);
-        if (v) rotate_rows<N, V::PITCH, V::HEIGHT>(v->x, here, BY_BLOCK ? LANES_OF_WARP : 0);
+        if (v && !FEW) rotate_rows<N, V::PITCH, V::HEIGHT>(v->x, here, BY_BLOCK ? LANES_OF_WARP : 0);
         if (!BY_BLOCK) wait();
     }
 }

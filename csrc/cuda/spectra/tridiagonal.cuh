@@ -27,8 +27,9 @@ __device__ inline T apart(T d, T e, T d_next) {
     return quotient_of(square, half + (half < 0 ? -size : size));
 }
 
-/* The rotations of a sweep over rows from .. to. Where there are only two, they are done. */
-template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, Sweep<N> &sweep) {
+/* The rotations of a sweep over rows from .. to, which a thread of few rows does at once to the columns of v. Where
+ * there are only two rows, they are done. */
+template <int N, class V> __device__ inline void find_rotations(Tridiagonal<N> &x, Sweep<N> &sweep, V *v) {
     const int from = sweep.from, to = sweep.to;
     const T above = pick(x.d, to - 1), last = pick(x.d, to), between = apart(above, pick(x.e, to - 1), last);
     const T shift = last - between;
@@ -43,8 +44,12 @@ template <int N> __device__ inline void find_rotations(Tridiagonal<N> &x, Sweep<
         const T r = of_squares.root, back = product(r, of_squares.reciprocal);
         const bool rotates = squares > TRIDIAGONAL_FLOOR_SQUARED;
         if (i > 0 && i > from) x.e[i - 1] = r;
-        sweep.c[i] = c = rotates ? product(g, back) : T(1);
-        sweep.s[i] = s = rotates ? product(f, back) : T(0);
+        c = rotates ? product(g, back) : T(1);
+        s = rotates ? product(f, back) : T(0);
+        if (!FEW)
+            sweep.c[i] = c, sweep.s[i] = s;
+        else if (v)
+            rotate_columns<V::PITCH, V::HEIGHT>(v->x + i, c, s);
         const T h = d - p, t = multiply_add(b + b, c, product(next - h, s));
         p = product(s, t);
         x.d[i] = h + p;
@@ -65,7 +70,7 @@ template <int N, class V> __device__ inline int diagonalise_nearby(Tridiagonal<N
         if (lane()) return;
         found.from = from;
         found.to = to;
-        if (to) find_rotations(x, found);
+        if (to) find_rotations(x, found, v);
     });
     int left = 0;
     EACH(int i = 0; i < N - 1; i++) left += x.e[i] != 0;
