@@ -37,7 +37,8 @@ MANY_TEMPORARIES = 1 << 15
 # A program of all steps is made for arrays of a kind (dtypes, core shapes and strides) after so many calls.
 # One of many elements counts as several: it costs as much as a hundred of single matrices
 RECORDED_AFTER, ELEMENTS_OF_A_CALL = 8, 1 << 14
-MOST_RECORDED = 1 << 11  # elements of a matrix
+MOST_RECORDED = 1 << 11  # elements of a matrix,
+MOST_ON_DEVICE = 1 << 14  # on a device, where steps without a common kernel are kernels of their own
 MOST_KINDS = 256
 # Elements of a stack for which a program is faster than NumPy's operations on blocks, whatever the threads
 MOST_OF_FEW_THREADS = 1 << 14
@@ -170,13 +171,14 @@ class Composition:
         return True
 
     def on_device(self, given: Sequence[Any], operands: dict[str, Any]) -> list[Any] | None:
-        """The results for arrays of a device, and numbers, by one kernel of all steps; None if there is none.
-        given: what the caller gave, of which operands were made; () if that includes outputs."""
+        """The results for arrays of a device, and numbers, by one kernel of all steps, or by one for each;
+        None if steps depend on elements. given: what the caller gave, of which operands were made; () if that
+        includes outputs."""
         inner = zip(operands.values(), self.core_inputs, strict=True)
         cores = [() if _is_number(x) else tuple(x.shape)[x.ndim - len(dims) :] for x, dims in inner]
         like = next(x for x in operands.values() if not _is_number(x))
         key = str(like.dtype), tuple(cores), tuple(map(_is_number, operands.values()))
-        if max(map(prod, cores)) > MOST_RECORDED:
+        if max(map(prod, cores)) > MOST_ON_DEVICE:
             return None
         if key not in self._plans:
             if len(self._plans) >= MOST_KINDS:
@@ -194,7 +196,7 @@ class Composition:
             return None
         results, launched = found
         same = [x is y for x, y in zip(given, operands.values(), strict=False)]
-        if given and all(same) and all(map(is_met_on_device, given, arrays)):
+        if launched and given and all(same) and all(map(is_met_on_device, given, arrays)):
             kept = self._prepared.add_on_device(
                 launched, tuple(given), tuple(results), {}, self._info, None, None
             )

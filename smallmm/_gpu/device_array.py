@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -193,24 +194,25 @@ class DeviceArray:
         return read(self)
 
     def swapaxes(self, first: int, second: int) -> DeviceArray:
-        outline = _outline(self)
-        return self._seen(outline, outline.swapaxes(first, second))
+        return self.viewed(np.swapaxes, first, second)
 
     def __getitem__(self, index: Any) -> DeviceArray:
         for x in index if isinstance(index, tuple) else (index,):
             if not (x is None or x is Ellipsis or isinstance(x, slice | int | np.integer)):
                 raise TypeError(f"an index is {shown(x)}; expected integers, slices, ... and None")
-        outline = _outline(self)
         index = index if isinstance(index, tuple) else (index,)
-        return self._seen(outline, outline[(*index, ...) if Ellipsis not in index else index])
+        return self.viewed(np.ndarray.__getitem__, (*index, ...) if Ellipsis not in index else index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         copy(value, self[index])
 
-    def _seen(self, outline: np.ndarray, view: np.ndarray) -> DeviceArray:
+    def viewed(self, function: Callable[..., np.ndarray], *arguments: Any) -> DeviceArray:
+        """The view that a function of NumPy gives."""
+        outline = _outline(self)
+        view = function(outline, *arguments)
         ahead = address_of(view) - address_of(outline)
         return DeviceArray(
-            self._kept, self._address + ahead, self.device, self.dtype, view.shape, view.strides
+            self._kept, self._address + ahead, self.device, view.dtype, view.shape, view.strides
         )
 
 

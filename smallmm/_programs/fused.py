@@ -21,7 +21,7 @@ from .compose import Met, namespace_of
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
 from .failures import FusedExResult
-from .interpreter import interpret
+from .interpreter import Runner, interpret
 from .plan import TOO_LARGE, Plan, the_one
 from .recorded_function import RecordedFunction
 from .symbols import Symbol
@@ -188,7 +188,7 @@ class Fused(RecordedFunction, Generic[P, R]):
         if program is None:
             if settings is not None:
                 settings.why = why_not
-            results, info = self._step_by_step(plan, operands, batch)
+            results, info = self._step_by_step(plan, operands)
         elif any(map(on_device, operands)):
             if not options and all(map(on_device, arrays)):
                 self._met.keep(_key(arrays), (plan, program, batch))
@@ -307,14 +307,14 @@ class Fused(RecordedFunction, Generic[P, R]):
         operands = [x if x.flags.aligned else x.copy() for x in operands]
         program, _ = self._program_for(plan, operands)
         if program is None:  # as another library's arrays, which only here are NumPy's, did not show
-            return self._step_by_step(plan, operands, batch)
+            return self._step_by_step(plan, operands)
         targets = plan.targets(operands, outs, batch)
         try:
             answer = program(*operands, *targets)
         except ValueError:
             # an order beyond the kernels
             plan.why_not = TOO_LARGE
-            return self._step_by_step(plan, operands, batch)
+            return self._step_by_step(plan, operands)
         if answer is NotImplemented:
             most = max(len(batch) + x.ndim for x in plan.results)
             raise ValueError(f"{self._name}: a result has {most} dimensions, more than NumPy's arrays have")
@@ -336,7 +336,7 @@ class Fused(RecordedFunction, Generic[P, R]):
             results, launched = program.run(self._names, operands, batch)
         except NotFused as why:
             plan.why_not_on_device = str(why)
-            return self._step_by_step(plan, operands, batch)
+            return self._step_by_step(plan, operands)
         if arrays and all(map(is_met_on_device, arrays, operands)):
             outputs = tuple(results)
             self._keep(
@@ -360,33 +360,35 @@ class Fused(RecordedFunction, Generic[P, R]):
             plan.why_not_on_device = settings.why = str(why)
             results = NotImplemented
         if results is NotImplemented:
-            return self._step_by_step(plan, operands, batch)
+            return self._step_by_step(plan, operands)
         return results, results.pop() if plan.columns else None
 
-    def _step_by_step(self, plan: Plan, operands: list[Any], batch: tuple[int, ...]) -> tuple[list[Any], Any]:
+    def _step_by_step(self, plan: Plan, operands: list[Any]) -> tuple[list[Any], Any]:
+        return interpret(self._runner(plan, operands), plan.results, plan.steps, bool(plan.columns))
+
+    def _runner(self, plan: Plan, operands: list[Any]) -> Runner:
+        """By smallmm's own kernels on a device, unless the library is to see each step."""
         foreign = next((x for x in operands if not isinstance(x, np.ndarray)), None)
+        if foreign is None:
+            return Runner(plan.record, operands, np)
+        for name, x in zip(self._names, operands, strict=True):
+            if isinstance(x, np.ndarray) and x.ndim:
+                raise TypeError(
+                    f"{self._name}: {name} is a numpy.ndarray, others are {type(foreign).__name__}s; "
+                    "expected arrays of one library"
+                )
+        is_seen = any(wants_gradient(x) or library_of(x).is_traced(x) for x in operands)
+        if on_device(foreign) and not is_seen:
+            runner: Runner | None = later("_programs.device_steps").runner_of(plan.record, operands)
+            if runner is not None:
+                return runner
         try:
-            xp = np if foreign is None else namespace_of(foreign)
+            return Runner(plan.record, operands, namespace_of(foreign))
         except TypeError:
             raise NotImplementedError(
                 f"{self._name}: {plan.why_not_on_device or 'its steps run one after the other'}, and "
                 f"arrays of {type_name(foreign)} have no operations of their own for that"
             ) from None
-        if foreign is not None:
-            for name, x in zip(self._names, operands, strict=True):
-                if isinstance(x, np.ndarray) and x.ndim:
-                    raise TypeError(
-                        f"{self._name}: {name} is a numpy.ndarray, others are {type(foreign).__name__}s; "
-                        "expected "
-                        "arrays of one library"
-                    )
-        results, infos = interpret(plan.record, plan.results, operands, plan.steps, xp)
-        columns = [
-            xp.reshape(xp.broadcast_to(x, batch + step.info.shape), (*batch, n))
-            for x, step, n in zip(infos, plan.fallible, plan.columns, strict=True)
-            if step.info is not None
-        ]
-        return results, xp.concat(columns, axis=-1) if columns else None
 
     def _outs(self, plan: Plan, out: Any, batch: tuple[int, ...], like: Any) -> list[Any] | None:
         """The arrays to write to, all of which can be written to. like: an array of the inputs' library."""

@@ -1,6 +1,7 @@
 """A record run as separate calls, on stacks of any library and device: what programs of the core do not take,
 and with which their results are compared."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,32 +17,36 @@ Stack = tuple[Any, int]  # an array, and how many of its first dimensions are ba
 
 
 def interpret(
-    record: Record, results: list[Any], arrays: list[Any], steps: list[Step], xp: Any
-) -> tuple[list[Any], list[Any]]:
-    """Results, and info of those steps that can fail. xp: the namespace of the arrays' library."""
-    runner = _Runner(record, arrays, xp)
+    runner: "Runner", results: list[Any], steps: list[Step], with_info: bool
+) -> tuple[list[Any], Any]:
+    """Results, and if wanted info with columns for each step that can fail; None if none can."""
+    xp = runner.xp
     for step in steps:
         runner.add(step)
-    infos = [runner.stacks[step.info][0] for step in steps if step.info is not None]
-    batch = broadcast_shapes(
-        *(x.shape[: x.ndim - len(value.shape)] for value, x in zip(record.inputs, arrays, strict=True))
-    )
+    infos = [
+        xp.reshape(
+            xp.broadcast_to(runner.stacks[x][0], (*runner.batch, *x.shape)), (*runner.batch, prod(x.shape))
+        )
+        for x in (step.info for step in steps if with_info)
+        if x is not None
+    ]
     answers = []
     for x in results:
-        answer, _ = runner.seen(x.view)
-        if x.dtype == BOOL and x.view.dtype != BOOL:
-            answer = answer != 0
-        elif x.dtype != x.view.dtype:
-            answer = converted(xp, answer, x.dtype)
-        shape = (*batch, *x.shape)
+        answer = runner.answer(x)
+        shape = (*runner.batch, *x.shape)
         answer = xp.broadcast_to(answer, shape) if answer.shape != shape else answer
         answers.append(np.array(answer)[()] if xp is np else answer)
-    return answers, infos
+    return answers, runner.side_by_side(infos) if infos else None
 
 
-class _Runner:
+class Runner:
+    """The steps of a record on arrays, by operations of their library: xp is its namespace."""
+
     def __init__(self, record: Record, arrays: list[Any], xp: Any) -> None:
         self.xp = xp
+        self.batch = broadcast_shapes(
+            *(x.shape[: x.ndim - len(value.shape)] for value, x in zip(record.inputs, arrays, strict=True))
+        )
         self.like = next((x for x in arrays if not isinstance(x, np.ndarray)), None)
         self.stacks: dict[Value, Stack] = {}
         for value, x in zip(record.inputs, arrays, strict=True):
@@ -105,30 +110,40 @@ class _Runner:
         return x[(*(slice(None),) * batch, *(None,) * missing, ...)] if missing else x
 
     def add(self, step: Step) -> None:
+        if step.kind == "call":
+            self._call(step)
+            return
+        result = self.computed(step)
+        self.stacks[step.results[0]] = result, result.ndim - len(step.results[0].shape)
+
+    def computed(self, step: Step) -> Any:
+        """The result of a step that is no call."""
         match step.kind:
-            case "call":
-                self._call(step)
-                return
             case "map":
                 result = self._map(step)
             case "convert":
-                result = self._convert(step)
+                result = converted(self.xp, self.seen(step.operands[0])[0], step.target.dtype)
             case _:
-                dims = _dimensions(step)
+                dims = dimensions(step)
                 parts = [self._aligned(x, dims) for x in step.operands]
                 whole = broadcast_shapes(*(x.shape[: x.ndim - dims] for x in parts))
                 parts = [self.xp.broadcast_to(x, whole + x.shape[x.ndim - dims :]) for x in parts]
                 result = self.xp.concat(parts, axis=step.axis - dims)
-        if step.target.operations:
-            result = joined(self.xp, result[..., 0], result[..., 1])
-        self.stacks[step.results[0]] = result, result.ndim - len(step.results[0].shape)
+        return joined(self.xp, result[..., 0], result[..., 1]) if step.target.operations else result
 
-    def _convert(self, step: Step) -> Any:
-        x, _ = self.seen(step.operands[0])
-        return converted(self.xp, x, step.target.dtype)
+    def answer(self, x: Any) -> Any:
+        """A result of the record, which is a symbol, in its dtype."""
+        answer, _ = self.seen(x.view)
+        if x.dtype == BOOL and x.view.dtype != BOOL:
+            return answer != 0
+        return answer if x.dtype == x.view.dtype else converted(self.xp, answer, x.dtype)
+
+    def side_by_side(self, columns: list[Any]) -> Any:
+        """One array of several, along the last axis."""
+        return self.xp.concat(columns, axis=-1)
 
     def _map(self, step: Step) -> Any:
-        dims = _dimensions(step)
+        dims = dimensions(step)
         x = [self._aligned(view, dims) for view in step.operands]
         xp = self.xp
         if step.name in _TRUE:
@@ -160,7 +175,7 @@ class _Runner:
         operands = {}
         for i, (view, core) in enumerate(zip(step.operands, cores, strict=True)):
             operands[f"operand {i}"] = self._aligned(view, most + core)
-        results = _with_all_dimensions(step.label, gufunc, absent, operands)
+        results = _with_all_dimensions(step.label, gufunc, absent, operands, self.xp)
         for value, x in zip(step.results, results, strict=True):
             self.stacks[value] = x, x.ndim - len(value.shape)
 
@@ -171,7 +186,7 @@ def converted(xp: Any, x: Any, dtype: np.dtype) -> Any:
         return xp.astype(x, dtype if xp is np else getattr(xp, dtype.name))
 
 
-def _dimensions(step: Step) -> int:
+def dimensions(step: Step) -> int:
     """Of the first result as the step sees it."""
     return len(step.results[0].shape) + len(step.target.operations)
 
@@ -183,7 +198,9 @@ class _Own:
         self.ndim = x.ndim - batch
 
 
-def _with_all_dimensions(op: str, gufunc: Any, absent: set[str], operands: dict[str, Any]) -> tuple[Any, ...]:
+def _with_all_dimensions(
+    op: str, gufunc: Any, absent: set[str], operands: dict[str, Any], xp: Any
+) -> tuple[Any, ...]:
     """The results of a gufunc. A vector without its optional dimension, which stacks of vectors do not have,
     is a matrix of one row or column for the call."""
     inputs, outputs = core_dimensions(gufunc)
@@ -192,7 +209,7 @@ def _with_all_dimensions(op: str, gufunc: Any, absent: set[str], operands: dict[
         lengths = iter(x.shape[x.ndim - len(here) :])
         if len(here) < len(dims):
             core = (1 if d in absent else next(lengths) for d in dims)
-            operands[name] = x.reshape((*x.shape[: x.ndim - len(here)], *core))
+            operands[name] = xp.reshape(x, (*x.shape[: x.ndim - len(here)], *core))
     results = call(op, gufunc, operands, None if gufunc.nout == 1 else (), {})
     results = results if gufunc.nout > 1 else (results,)
     return tuple(

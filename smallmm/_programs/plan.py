@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .._base.composition import Composition
 from .._base.errors import explain_failure
+from .._base.later import later
 from .._base.shapes import NUMBERS, PRODUCTS, broadcast_shapes, dtype_of
 from .._libraries import on_device
 from .arrays import any_failed, core_strides, is_dense, laid_out_like
@@ -26,6 +28,7 @@ from .cuda_steps import NotFused
 from .dtypes import COMPLEX, real_of
 from .explanation import FusedExplanation, explanation_of_steps
 from .failures import Failures, FusedExResult
+from .interpreter import interpret
 from .long_sums import LongProgram
 from .record import Record
 from .symbols import Symbol, record_of
@@ -193,8 +196,7 @@ def _plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan |
 def device_plan_of(composition: Composition, like: Any, cores: Sequence[tuple[int, ...]]) -> Plan | None:
     """The same for arrays of a device, of the dtype of another, whose matrices have these shapes."""
     dtype = dtype_of(like)
-    plan = _plan_of(composition, [without_memory(x, dense_strides(x, dtype), dtype) for x in cores])
-    return plan if plan is not None and plan.on_device() is not None else None
+    return _plan_of(composition, [without_memory(x, dense_strides(x, dtype), dtype) for x in cores])
 
 
 def explanation_of(composition: Composition, operands: dict[str, Any]) -> FusedExplanation | None:
@@ -223,16 +225,23 @@ def explanation_of(composition: Composition, operands: dict[str, Any]) -> FusedE
     layouts = tuple(core_strides(x, len(core)) for x, core in zip(arrays, cores, strict=True))
     program = plan.program(layouts) if like is None else plan.on_device()
     batch = broadcast_shapes(*(tuple(x.shape)[:at] for x, at in zip(arrays, own, strict=True)))
-    return plan.explained(composition.op, list(operands), arrays, batch, program, plan.why_not)
+    why_not = plan.why_not if like is None else plan.why_not_on_device
+    return plan.explained(composition.op, list(operands), arrays, batch, program, why_not)
 
 
 def run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:
-    program = plan.on_device()
-    assert program is not None
-    try:
-        return program.run(names, arrays, batch)
-    except NotFused:
+    """The results, and what was launched: one kernel; None if it was several, one after the other. None for
+    both if the arrays' library has no views, or a step no kernel."""
+    if (program := plan.on_device()) is not None:
+        try:
+            return program.run(names, arrays, batch)
+        except NotFused as why:
+            plan.why_not_on_device = str(why)
+    calls = (x for x in plan.steps if x.kind == "call")
+    if not all(_core.cuda_most_order(x.operation, x.dtype) for x in calls):
         return None
+    runner = later("_programs.device_steps").runner_of(plan.record, arrays)
+    return runner and (interpret(runner, plan.results, plan.steps, with_info=False)[0], None)
 
 
 def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:

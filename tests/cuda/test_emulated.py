@@ -158,9 +158,9 @@ def test_any_size(emulated, script):
     emulated(script, 0)
 
 
-@pytest.mark.parametrize("part", ["results", "derivatives", "failures"])
+@pytest.mark.parametrize("part", ["results", "large", "derivatives", "failures"])
 def test_programs(emulated, part):
-    """One kernel for all steps of a fused function."""
+    """One kernel for all steps of a fused function, or for each."""
     emulated("programs.py", part)
 
 

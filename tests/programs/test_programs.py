@@ -17,7 +17,7 @@ from smallmm import fuse
 from smallmm._base.shapes import PRODUCTS
 from smallmm._programs import long_sums
 from smallmm._programs.fused import Fused
-from smallmm._programs.interpreter import interpret
+from smallmm._programs.interpreter import Runner, interpret
 
 SEED = 11
 
@@ -36,7 +36,8 @@ def separately(function, *arrays, **options):
     """The results of a fused function, step by step on whole stacks."""
     operands = function._operands(arrays)
     plan = function._plan(operands, options)
-    results, _ = interpret(plan.record, plan.results, operands, plan.steps, np)
+    runner = Runner(plan.record, operands, np)
+    results, _ = interpret(runner, plan.results, plan.steps, with_info=False)
     return plan.make(results)
 
 
