@@ -176,6 +176,7 @@ def test_every_kernel_of_factorizations(problem):
     [
         *((op, "systems_shared") for op in ("LU", "INV", "CHOLESKY", "SOLVE", "LU_SOLVE")),
         *(("LDL", "ldl_lanes"), ("QR", "qr_shared"), ("LSTSQ", "lstsq_shared"), ("EIGH", "eigh_shared")),
+        *(("EXPM", "expm_shared"), ("LU_RCOND", "refinement_lanes"), ("REFINE", "refinement_lanes")),
     ],
 )
 def test_planned_large(op, kernel, registers):

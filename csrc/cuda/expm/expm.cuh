@@ -42,37 +42,50 @@ __device__ inline void multiply_columns(Element *c, const Element *a, const Elem
 }
 
 /* The same by a block. Each lane has ROWS x COLS elements, spread over all rows of some columns: registers have a part
- * of C before that of B is overwritten. */
+ * of C before that of B is overwritten. Elements are read in vectors, if these divide a row. */
+constexpr int WIDEST_OF_ROW = 16 / sizeof(Element), WIDTH = N % WIDEST_OF_ROW ? 1 : WIDEST_OF_ROW;
 constexpr int ACROSS = 16, DOWN = most(LANES / ACROSS, 1), ROWS = ceil_div(N, DOWN), COLS = COMPLEX ? 2 : 4;
 
+struct alignas(WIDTH * sizeof(Element)) Run {
+    Element x[WIDTH];
+};
+
 __device__ inline void multiply_tiles(Element *c, const Element *a, const Element *b) {
-    const int down = lane() / ACROSS, side = lane() % ACROSS;
+    const int down = lane() / ACROSS, side = lane() % ACROSS * WIDTH;
     const Element *line[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) line[r] = a + least(down + r * DOWN, N - 1) * N;
 #pragma unroll 1
     for (int first = side; first < N + side; first += ACROSS * COLS) {
         Element sum[ROWS][COLS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int j = 0; j < COLS; j++) sum[r][j] = negative(element_of(0)); /* which changes no first product */
         wait();
-#pragma unroll 4
-        for (int k = 0; k < N; k++) {
-            Element x[ROWS], y[COLS];
+#pragma unroll(WIDTH > 1 ? 1 : 4)
+        for (int k = 0; k < N; k += WIDTH) {
+            Run x[ROWS];
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) x[r] = line[r][k];
+            for (int r = 0; r < ROWS; r++) x[r] = *reinterpret_cast<const Run *>(line[r] + k);
 #pragma unroll
-            for (int j = 0; j < COLS; j++) y[j] = b[k * N + least(first + j * ACROSS, N - 1)];
+            for (int e = 0; e < WIDTH; e++)
 #pragma unroll
-            for (int r = 0; r < ROWS; r++)
+                for (int j = 0; j < COLS; j += WIDTH) {
+                    const int col = least(first + j * ACROSS, N - WIDTH);
+                    const Run y = *reinterpret_cast<const Run *>(b + (k + e) * N + col);
 #pragma unroll
-                for (int j = 0; j < COLS; j++)
-                    sum[r][j] = k ? multiply_add(x[r], y[j], sum[r][j]) : product(x[r], y[j]);
+                    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                        for (int i = 0; i < WIDTH; i++) sum[r][j + i] = multiply_add(x[r].x[e], y.x[i], sum[r][j + i]);
+                }
         }
         wait();
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
             for (int j = 0; j < COLS; j++) {
-                const int row = down + r * DOWN, col = first + j * ACROSS;
+                const int row = down + r * DOWN, col = first + j / WIDTH * WIDTH * ACROSS + j % WIDTH;
                 if (row < N && col < N) c[row * N + col] = sum[r][j];
             }
     }

@@ -20,9 +20,10 @@ double smm_expm_shared_workspace(const smm_cuda_problem *p, const smm_cuda_param
 
 /* A column for each lane; of few rows fewer lanes, so that shared memory has room for several warps. */
 void smm_expm_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    enum { OF_BLOCK = 48 << 10, FEW_ROWS = 48 };
+    enum { OF_BLOCK = 48 << 10, FEW_ROWS = 48, MANY_ROWS = 64 };
     int lanes = p->n <= 2 ? 1 : least(power_of_two(p->n), 32);
     while (lanes < 32 && 32 / lanes * bytes_of_matrix(p, lanes) > OF_BLOCK) lanes *= 2;
-    if (p->n > SMM_CUDA_MOST_ORDER) lanes = p->n <= FEW_ROWS ? 128 : 256;
+    if (p->n > SMM_CUDA_MOST_ORDER)
+        lanes = p->n <= FEW_ROWS ? 128 : p->n <= MANY_ROWS || smm_is_complex(p->dtype) ? 256 : 512;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_expm_shared, .lanes = lanes, .threads = most(lanes, 32)};
 }
