@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 import warnings
@@ -545,6 +546,29 @@ def test_unknown_ufuncs_are_refused():
         core.exchange_loops("tan", np.tan, True)
     assert core.exchange_loops("matmul", np.add, True) == 0
     assert core.exchange_loops("svd", UFUNCS["inv"], True) == 0
+
+
+@pytest.mark.parametrize("isa", core.isas_available())
+def test_thresholds_of_instruction_sets(isa):
+    """AVX-512 has faster kernels for single complex matrices of these orders, others pay from two on."""
+    code = """
+        import numpy as np, smallmm
+        with smallmm.patched("numpy"):
+            for function, n in ((np.linalg.eigvalsh, 16), (np.linalg.svd, 12), (np.linalg.inv, 12)):
+                plans = [smallmm.explain(function, np.ones((m, n, n), complex)) for m in (1, 2, 8)]
+                print(*("smallmm" in str(plan).partition("\\n")[0] for plan in plans))
+    """
+    environment = {**os.environ, "SMALLMM_ISA": isa}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    single = isa == "avx512"
+    expected = [[single, True, True], [single, True, True], [False, False, True]]
+    assert done.stdout.split() == [str(x) for row in expected for x in row]
 
 
 def test_threads_compute_while_numpy_is_patched_and_unpatched(rng):

@@ -34,6 +34,7 @@ enum {
     REALS = F32 | F64,
     PAIRS = C64 | C128,
     ALL = REALS | PAIRS,
+    NARROW = 1 << SMM_COMPUTED_TYPES,
 };
 
 static const struct least {
@@ -57,6 +58,7 @@ static intptr_t fewest[ROWS][SMM_COMPUTED_TYPES][ORDERS], fewest_for_all;
 
 /* From the list, of which the first entry that has a call counts; or so many for all, if that is not 0. */
 static void set_fewest(intptr_t for_all) {
+    const bool wide = !strcmp(smm_isa(), "avx512");
     __atomic_store_n(&fewest_for_all, for_all, __ATOMIC_RELAXED);
     for (int row = 0; row < ROWS; row++) {
         intptr_t matrices[SMM_COMPUTED_TYPES][ORDERS];
@@ -64,7 +66,7 @@ static void set_fewest(intptr_t for_all) {
             for (int order = 1; order < ORDERS; order++) matrices[dtype][order] = for_all ? for_all : INTPTR_MAX;
         for (size_t i = for_all ? 0 : sizeof least_of / sizeof *least_of; i-- > 0;) {
             const struct least *x = &least_of[i];
-            if (strncmp(names[row], x->name, strlen(x->name))) continue;
+            if (strncmp(names[row], x->name, strlen(x->name)) || (x->types & NARROW && wide)) continue;
             for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
                 for (int order = 1; x->types >> dtype & 1 && order < ORDERS && order <= x->order; order++)
                     matrices[dtype][order] = x->matrices;
