@@ -2,6 +2,7 @@
 of a kind as in the first."""
 
 import os
+from itertools import cycle
 
 import numpy as np
 from checks import raised
@@ -37,15 +38,14 @@ def main():
     _core.cuda_configure(os.environ["EMULATED_LIBRARY"].encode(), b"")
     of_complex = ["matrix_norm", "matrix_norm, 1", "rcond", "rcond, inf", "trace", "matrix_power"]
     for dtype, names in ((np.float32, FUNCTIONS), (np.complex128, of_complex)):
-        for n in (2, 5):
+        for name, n in zip(names, cycle((2, 5)), strict=False):  # of a thread, and of several threads
             a = positive(n, (3, 4), dtype)
             a[0, 1] *= np.asarray(np.finfo(dtype).max / 4 / abs(a[0, 1]).max(), dtype)
             a[2, 1] *= np.asarray(np.finfo(dtype).tiny, dtype)
-            for function in map(FUNCTIONS.get, names):
-                expected = function(a)
-                on_device = cuda.to_device(a)
-                for _ in range(2):
-                    same(function(on_device), expected)
+            expected = FUNCTIONS[name](a)
+            on_device = cuda.to_device(a)
+            for _ in range(2):
+                same(FUNCTIONS[name](on_device), expected)
     a = normal((4, 3, 3), np.float64)
     a[2] = 0
     error = raised(smallmm.matrix_power, cuda.to_device(a), -1)

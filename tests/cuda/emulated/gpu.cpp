@@ -18,7 +18,6 @@
 #include <ucontext.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +26,6 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -583,24 +581,35 @@ struct Program {
     std::string folder, log, path;
 };
 
+/* NVRTC compiles no array without elements: `double v3[0];`. */
+static void refuse_empty_arrays(const std::string &text) {
+    for (size_t at = 0; (at = text.find("[0];", at)) != std::string::npos; at++) {
+        const size_t begin = text.find_last_of(";{}\n", at) + 1;
+        std::istringstream statement(text.substr(begin, at - begin));
+        std::string type, name, more;
+        if (statement >> type >> name && !(statement >> more) && type != "return")
+            emulated_fail("an array without elements, which NVRTC does not compile");
+    }
+}
+
 /* Shared memory of a size that the launch says is all there is; other shared arrays are one for all blocks. */
-static std::string for_cpu(const std::string &text) {
-    static const std::regex empty(R"(\b(double|float|int|short|char|long|unsigned|Truth|f16) v\d+\[0\];)");
-    if (std::regex_search(text, empty)) emulated_fail("an array without elements, which NVRTC does not compile");
-    static const std::regex dynamic(R"(extern __shared__ __align__\(16\) (\w+) (\w+)\[\];)"), other("__shared__");
-    const std::string once =
-        std::regex_replace(text, dynamic, "$1 *const $2 = reinterpret_cast<$1 *>(emulated_shared);");
-    return "#include \"device.h\"\n" +
-           std::regex_replace(once, other, "static __attribute__((section(\"shared_arrays\")))");
+static std::string for_cpu(std::string text) {
+    static const std::string begin = "extern __shared__ __align__(16) ", end = "[];";
+    for (size_t at = 0; (at = text.find(begin, at)) != std::string::npos;) {
+        const size_t type = at + begin.size(), name = text.find(' ', type) + 1, last = text.find(end, name);
+        const std::string pointer = text.substr(type, name - type) + "*";
+        const std::string is = "const " + text.substr(name, last - name) + " = reinterpret_cast<" + pointer + ">";
+        text.replace(at, last + end.size() - at, pointer + is + "(emulated_shared);");
+    }
+    return "#include \"device.h\"\n" + text;
 }
 
 /* A kernel's argument is a structure: the launch is to know its size, and where arrays of shared memory are. */
 static std::string for_launch(const std::string &text) {
-    static const std::regex declaration(R"(__grid_constant__ (\w+) )");
-    std::smatch found;
-    const bool declares = std::regex_search(text, found, declaration);
+    static const std::string before = "__grid_constant__ ";
+    const size_t at = text.find(before), type = at + before.size();
     return std::string("\nextern \"C\" const int emulated_argument_bytes = sizeof(") +
-           (declares ? found[1].str() : "smm_cuda_args") +
+           (at == std::string::npos ? "smm_cuda_args" : text.substr(type, text.find(' ', type) - type)) +
            ");\nextern __attribute__((weak)) char __start_shared_arrays[], __stop_shared_arrays[];\n"
            "extern \"C\" char *const emulated_arrays[] = {__start_shared_arrays, __stop_shared_arrays};\n";
 }
@@ -633,14 +642,20 @@ int nvrtcGetSupportedArchs(int *archs) {
 }
 int nvrtcCreateProgram(void **program, const char *text, const char *name, int headers, const char *const *header_texts,
                        const char *const *header_names) {
-    static std::atomic<int> number;
-    const std::string folder = setting("EMULATED_FOLDER", ".") + ("/" + std::to_string(number++) + "-" + name);
-    mkdir(folder.c_str(), 0755);
+    static std::map<std::string, std::string> written; /* the headers of all programs, which are in one folder */
+    static int number;
+    const std::lock_guard<std::mutex> held(guard);
+    const std::string all = setting("EMULATED_FOLDER", "."), folder = all + "/" + std::to_string(number++) + "-" + name;
     for (int i = 0; i < headers; i++) {
-        const std::filesystem::path header = folder + "/" + header_names[i];
+        const std::filesystem::path header = all + "/headers/" + header_names[i];
+        const auto found = written.emplace(header, header_texts[i]);
+        if (found.first->second != header_texts[i]) emulated_fail("a header with another text than before");
+        if (!found.second || !strcmp(header_names[i], "ptx.cuh")) continue;
         std::filesystem::create_directories(header.parent_path());
-        if (strcmp(header_names[i], "ptx.cuh")) std::ofstream(header) << for_cpu(header_texts[i]);
+        std::ofstream(header) << for_cpu(header_texts[i]);
     }
+    mkdir(folder.c_str(), 0755);
+    refuse_empty_arrays(text);
     std::ofstream(folder + "/kernel.cpp") << for_cpu(text) << for_launch(text);
     *program = new Program{folder, "", folder + "/kernel.so"};
     return 0;
@@ -651,7 +666,8 @@ int nvrtcCompileProgram(void *program, int count, const char *const *options) {
     dladdr(reinterpret_cast<void *>(&emulated_fail), &self);
     std::string command = setting("EMULATED_COMPILER", "c++");
     command += " -c -D__CUDA_ARCH__=" + std::to_string(10 * compute_capability()) + " -I" +
-               in_quotes(setting("EMULATED_HEADERS", "."));
+               in_quotes(setting("EMULATED_HEADERS", ".")) + " -iquote " +
+               in_quotes(std::string(setting("EMULATED_FOLDER", ".")) + "/headers");
     for (int i = 0; i < count; i++)
         if (!strncmp(options[i], "-D", 2)) command += " " + in_quotes(options[i]);
     const std::string log = p.folder + "/log", object = p.folder + "/kernel.o";

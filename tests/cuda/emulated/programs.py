@@ -271,14 +271,19 @@ def complex_numbers():
 
 def kinds():
     """Truth, integers of every width, float16 and bfloat16, as numbers and as matrices."""
-    mixed = fuse(lambda a, b: (a * 0.5 + b, a, np.where(a > b, a, b), a > 2))
     inverse = fuse(lambda a, x: (np.linalg.inv(a) @ x, a.mT, x.astype("f4"), a[1] > x), "(n,n),(n)")
     halves = np.dtype(np.float16), np.dtype(bfloat16)
-    for dtype in (*"?bhiqBHIQ", *halves):
-        a = (4 * RNG.random(300)).astype(dtype)
-        check(mixed, a, RNG.random(300).astype(np.float32))
-        check(mixed, a, a[:7, None])
-        check(mixed, a, 0.3)
+    for dtypes in ("?bhBH", "iqIQ", halves[:1], halves[1:]):  # with float32 they make float32 or float64
+
+        @fuse(",".join("()" for _ in (*dtypes, "f")))
+        def mixed(*arrays):
+            *all_a, b = arrays
+            return tuple(x for a in all_a for x in (a * 0.5 + b, a, np.where(a > b, a, b), a > 2))
+
+        arrays = [(4 * RNG.random(300)).astype(dtype) for dtype in dtypes]
+        check(mixed, *arrays, RNG.random(300).astype(np.float32))
+        check(mixed, *arrays, arrays[0][:7, None])
+        check(mixed, *arrays, 0.3)
     for dtype in halves:
         for n, lanes in ((3, 1), (4, 1), (3, 2), (4, 8)):
             a, x = positive(n, (COUNT,)).astype(dtype), RNG.standard_normal((COUNT, n)).astype(dtype)

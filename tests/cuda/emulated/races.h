@@ -8,17 +8,17 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 typedef std::vector<unsigned> Clock; /* of each thread of a block */
 
 static void take_later(Clock &clock, const Clock &other) {
-    for (size_t i = 0; i < other.size(); i++)
-        if (other[i] > clock[i]) clock[i] = other[i];
+    for (size_t i = 0; i < other.size(); i++) clock[i] = std::max(clock[i], other[i]);
 }
 
 struct Access {
@@ -26,13 +26,15 @@ struct Access {
     unsigned time, bytes; /* bit i: byte i of a word */
     const void *from;     /* the instruction */
 };
-/* What of four bytes was not overwritten since. */
+/* What of four bytes was not overwritten since, in which block. */
 struct Word {
     std::vector<Access> writes, reads;
+    unsigned block;
 };
 
 static std::vector<Clock> clocks, clocks_of_reads;
-static std::unordered_map<unsigned long long, Word> words;
+static std::vector<Word> words;               /* of the shared memory, and of the arrays */
+static unsigned blocks;                       /* that have begun */
 static const char *arrays_begin, *arrays_end; /* shared arrays with a size of their own */
 
 /* Where in the texts of the kernel, and where that is inlined. */
@@ -79,38 +81,68 @@ static void check(const std::vector<Access> &earlier, bool wrote, const Access &
     }
 }
 
-/* An access takes the place of others, of these bytes. */
-static void replace(std::vector<Access> &earlier, const Access &now, bool all) {
-    size_t kept = 0;
-    for (Access access : earlier) {
-        if (all || access.thread == now.thread) access.bytes &= ~now.bytes;
-        if (access.bytes) earlier[kept++] = access;
+/* Forgets bytes of earlier accesses, from the last one on. */
+template <class Bytes> static void forget(std::vector<Access> &earlier, Bytes bytes_of) {
+    size_t kept = earlier.size();
+    for (size_t i = earlier.size(); i-- > 0;) {
+        Access access = earlier[i];
+        access.bytes &= ~bytes_of(access);
+        if (access.bytes) earlier[--kept] = access;
     }
-    earlier.resize(kept);
+    earlier.erase(earlier.begin(), earlier.begin() + kept);
+}
+
+/* Of a thread the last read of each byte counts. The others are forgotten when there are many: threads often read a
+ * word together, and nobody writes to it. */
+static void add_read(std::vector<Access> &reads, const Access &now) {
+    static std::vector<unsigned> later; /* the bytes that a thread read later */
+    reads.push_back(now);
+    if (reads.size() <= 2 * clocks.size()) return;
+    later.assign(clocks.size(), 0);
+    forget(reads, [](const Access &x) {
+        const unsigned bytes = later[x.thread];
+        later[x.thread] |= x.bytes;
+        return bytes;
+    });
+}
+
+/* Of an address in the shared memory or, after it, the arrays. */
+static Word *word_of(uintptr_t at) {
+    const auto first = reinterpret_cast<uintptr_t>(emulated_shared), begin = reinterpret_cast<uintptr_t>(arrays_begin);
+    const bool is_shared = at >= first && at < first + SHARED;
+    if (!is_shared && !(at >= begin && at < reinterpret_cast<uintptr_t>(arrays_end))) return nullptr;
+    const size_t i = is_shared ? at / 4 - first / 4 : SHARED / 4 + at / 4 - begin / 4;
+    if (i >= words.size()) words.resize(i + 1);
+    Word &it = words[i];
+    if (it.block != blocks) it.writes.clear(), it.reads.clear(), it.block = blocks;
+    return &it;
 }
 
 static void note(const void *address, int count, bool writes, const void *from) {
-    const char *const at = static_cast<const char *>(address);
     check_rewritten();
-    if (!(at >= emulated_shared && at < emulated_shared + SHARED) && !(at >= arrays_begin && at < arrays_end)) return;
     const int thread = static_cast<int>(threadIdx.x);
-    const auto first = reinterpret_cast<unsigned long long>(at), end = first + count;
-    for (auto word = first / 4; 4 * word < end; word++) {
+    const auto first = reinterpret_cast<uintptr_t>(address), end = first + count;
+    for (uintptr_t at = first, next; at < end; at = next) {
+        next = at / 4 * 4 + 4;
+        Word *const it = word_of(at);
+        if (!it) return;
         unsigned bytes = 0;
-        for (int i = 0; i < 4; i++) bytes |= unsigned(4 * word + i >= first && 4 * word + i < end) << i;
+        for (uintptr_t i = at; i < next && i < end; i++) bytes |= 1u << i % 4;
         const Access now = {thread, clocks[thread][thread], bytes, from};
-        Word &it = words[word];
-        const void *const at_word = reinterpret_cast<const void *>(4 * word);
-        check(it.writes, true, now, writes, at_word);
-        if (writes) check(it.reads, false, now, true, at_word);
-        if (writes) replace(it.writes, now, true);
-        replace(it.reads, now, writes);
-        (writes ? it.writes : it.reads).push_back(now);
+        const void *const word = reinterpret_cast<const void *>(next - 4);
+        check(it->writes, true, now, writes, word);
+        if (!writes) {
+            add_read(it->reads, now);
+            continue;
+        }
+        check(it->reads, false, now, true, word);
+        for (auto earlier : {&it->writes, &it->reads}) forget(*earlier, [bytes](const Access &) { return bytes; });
+        it->writes.push_back(now);
     }
 }
 
 static void begin_races(unsigned count) {
-    words.clear();
+    blocks++;
     clocks.assign(count, Clock(count));
     for (unsigned i = 0; i < count; i++) clocks[i][i] = 1;
     clocks_of_reads = clocks;
