@@ -247,7 +247,7 @@ def test_worker_processes(monkeypatch):
 def test_a_worker_is_killed():
     """The job ends all the same, and its results are NumPy's."""
     pytest.importorskip("distributed")
-    sizes = ["--size", "200MB", "--chunk", "8MB", "--memory-limit", "600MB"]
+    sizes = ["--size", "64MB", "--chunk", "4MB", "--memory-limit", "600MB"]
     command = [sys.executable, "-m", "benchmarks.host.larger_than_memory", *sizes]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
