@@ -16,7 +16,7 @@ struct Work {
 };
 
 /* The triangle in question. The largest magnitude of a part, and whether all are finite, for all lanes. */
-template <class A> __device__ inline bool load(Work &x, const A &from, T &largest) {
+template <class A> __device__ inline bool load(Vectors<N> &a, const A &from, T &largest) {
     Element few[FEW ? N * N : 1];
     if constexpr (FEW) from.template load<N, N>(few);
     bool finite = true;
@@ -28,7 +28,7 @@ template <class A> __device__ inline bool load(Work &x, const A &from, T &larges
         if (UPPER) y = conjugate(y);
         if (i == j) y = element_of(real_of(y));
         finite &= measure(y, largest);
-        x.a.at(i, j) = y;
+        a.at(i, j) = y;
     }
     return meet(largest, finite);
 }
@@ -83,11 +83,24 @@ __device__ inline void tridiagonalise(Work &x) {
 
 /* --- all of it --- */
 
+/* Eigenvalue j of d comes to value(place, w), and vector j to element(i, place, v): in their order; NaN, if the matrix
+ * is not good. */
+template <class D, class Value, class Put>
+__device__ inline void give(Vectors<N> &a, const D &d, int j, bool good, T back, Value value, Put element) {
+    int place = 0; /* equal ones in the order in which they were found */
+    EACH(int i = 0; i < N; i++) place += d[i] < d[j] || (i < j && d[i] == d[j]);
+    if (!good) place = j;
+    value(place, good ? product(d[j], back) + T(0) : not_a_number());
+    if constexpr (VECTORS)
+        give_turned([&](int i) { return Element(a.at(i, j)); }, N,
+                    [&](int i, Element y) { element(i, place, select(good, y, not_an_element())); });
+}
+
 /* w is a row. The result is info. */
 template <class A, class Values, class Vs>
 __device__ inline int eigh(Work &x, const A &a, const Values &w, const Vs &v) {
     T largest;
-    const bool finite = load(x, a, largest);
+    const bool finite = load(x.a, a, largest);
     const T scale = finite ? scale_for(largest) : T(1), back = reciprocal(scale);
     int info = 0;
     if (finite) {
@@ -103,25 +116,21 @@ __device__ inline int eigh(Work &x, const A &a, const Values &w, const Vs &v) {
     const bool good = finite && !info;
     T values[FEW ? N : 1];
     Element vectors[FEW ? N * N : 1];
-    EACH(int j = lane(); j < N; j += LANES) {
-        int place = 0; /* equal ones in the order in which they were found */
-        EACH(int i = 0; i < N; i++) place += x.t.d[i] < x.t.d[j] || (i < j && x.t.d[i] == x.t.d[j]);
-        if (!good) place = j;
-        const T value = good ? product(x.t.d[j], back) + T(0) : not_a_number();
-        if constexpr (FEW)
-            put(values, place, value);
-        else
-            w.put(0, place, value);
-        if constexpr (VECTORS)
-            give_turned([&](int i) { return Element(x.a.at(i, j)); }, N,
-                        [&](int i, Element y) {
-                            if (!good) y = not_an_element();
-                            if constexpr (FEW)
-                                put(vectors, i * N + place, y, i * N, N);
-                            else
-                                v.put(i, place, y);
-                        });
-    }
+    EACH(int j = lane(); j < N; j += LANES)
+        give(
+            x.a, x.t.d, j, good, back,
+            [&](int place, T y) {
+                if constexpr (FEW)
+                    put(values, place, y);
+                else
+                    w.put(0, place, y);
+            },
+            [&](int i, int place, Element y) {
+                if constexpr (FEW)
+                    put(vectors, i * N + place, y, i * N, N);
+                else
+                    v.put(i, place, y);
+            });
     if constexpr (FEW) w.template store<1, N>(values);
     if constexpr (FEW && VECTORS) v.template store<N, N>(vectors);
     return info;

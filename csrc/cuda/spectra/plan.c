@@ -37,6 +37,53 @@ void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_shared, .lanes = lanes, .threads = threads};
 }
 
+enum { EIGH_MATRICES = 32 }; /* of a block, in phases */
+
+static bool has_vectors(const smm_cuda_problem *p) { return p->op == SMM_OP_EIGH; }
+static int parts_of(const smm_cuda_problem *p) { return bytes_of(p) / bytes_of_part(p); }
+static int round_up(int x, int unit) { return ceil_div(x, unit) * unit; }
+
+/* Bytes of Shared of eigh_phases.cuh. */
+static int eigh_phases_bytes(const smm_cuda_problem *p, int lanes, int groups) {
+    const int n = p->n, part = bytes_of_part(p), size = bytes_of(p), unit = most(16, least(lanes * size, 64));
+    const int staged = 4 * round_up(n - 1, 4) * 2 * part, beside = round_up(4 * n * size, 16);
+    const int group = round_up(most(staged, beside) + (n * pitch_of(n) + n) * size, 16);
+    const int apart = group + (3 * unit - group % (2 * unit)) % (2 * unit);
+    const int sweeps = (has_vectors(p) ? EIGH_MATRICES : 1) * (3 * n + 4) * (int)sizeof(short);
+    return round_up(groups * apart + EIGH_MATRICES * ((2 * n + 1) * part + (int)sizeof(int)) + sweeps, 16);
+}
+
+/* Each lane of a matrix has rows in registers. */
+bool smm_eigh_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    const int most_bytes = parts_of(p) > 1 ? 256 : 512; /* of these rows */
+    if (p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) return false;
+    if (x->lanes < 2 || x->lanes > 32 || p->n < 2 || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    if (ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > most_bytes) return false;
+    grid->shared = eigh_phases_bytes(p, x->lanes, grid->matrices);
+    grid->matrices = EIGH_MATRICES;
+    grid->resident = SMM_CUDA_AS_MANY_AS_FIT;
+    return true;
+}
+
+/* Bytes of Outside of eigh_phases.cuh. */
+double smm_eigh_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
+    (void)x, (void)args;
+    const int n = p->n, numbers = 2 * (n * n * 11 / 8) + n * n * parts_of(p);
+    return has_vectors(p) ? round_up(numbers * bytes_of_part(p), 16) : 0;
+}
+
+/* Of many matrices; of few, all lanes of each take least time. As timed on an H200 (November 2026). */
+void smm_eigh_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const bool serves = !p->small && p->n > 8, wide = p->n > 16;
+    smm_cuda_grid grid;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_phases,
+                               .lanes = !serves ? 0
+                                        : wide  ? 32
+                                                : 8,
+                               .threads = wide ? 128 : 64};
+    while (x->lanes && x->lanes < 32 && !smm_eigh_phases_fits(p, x, &grid)) x->lanes *= 2;
+}
+
 /* Bytes of Work of svd.cuh. */
 static int svd_matrix_bytes(const smm_cuda_problem *p, int lanes) {
     const int n = least(p->m, p->n), size = bytes_of(p);

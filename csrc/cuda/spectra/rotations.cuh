@@ -16,6 +16,10 @@ template <class X, int COUNT> __device__ inline void put(X (&x)[COUNT], int i, X
         if (k == i) x[k] = y;
 }
 
+/* The same of what is not an array of a few. */
+template <class X> __device__ inline T pick(const X &x, int i) { return x[i]; }
+template <class X> __device__ inline void put(const X &x, int i, T y) { x[i] = y; }
+
 /* N x N elements. The parts of complex ones lie apart, so that rotations turn both alike: all real parts by rows, then
  * all imaginary ones. from() is used like a pointer to the elements of a row. */
 template <int N> struct Vectors {

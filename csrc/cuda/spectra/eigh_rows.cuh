@@ -1,0 +1,146 @@
+/* eigh_rows.cuh: what eigh.cuh does to make A tridiagonal, and to form Q, by lanes of a part of a warp that have rows
+ * of A, and then columns of Q, in registers: with the same bits, but for signs of zeros. Loops over columns have
+ * constant ends, STEP of them for each text. */
+
+constexpr int OWN = (N + LANES - 1) / LANES, STEP = 8;
+
+/* Elements of a row of a reflector v, which is zero above its 1, and of w = tau B v. */
+struct alignas(sizeof(Element) < 16 ? 2 * sizeof(Element) : 16) Beside {
+    Element v, w;
+};
+struct Rows {
+    Vectors<N> a; /* the triangle in question of A, then reflectors in rows, then Q */
+    Element tau[N];
+};
+
+/* Of own row r, which is i. */
+template <class RUN> __device__ inline void each_own(RUN run) {
+#pragma unroll
+    for (int r = 0; r < OWN; r++) run(r, lane() + r * LANES);
+}
+
+/* Row and column k: a reflector, and B = H^H B H of what is right of it and below, k being FROM .. FROM + STEP. */
+template <int FROM, class D>
+__device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *first, Beside *then, int k, const D &t) {
+    each_own([&](int r, int i) {
+        Element mine = a[r][FROM];
+#pragma unroll
+        for (int j = FROM + 1; j < least(FROM + STEP, N); j++) mine = select(j == k, a[r][j], mine);
+        if (i >= k && i < N) x.a.at(k, i) = mine;
+        if (i == k) t.d[k] = real_of(mine);
+    });
+    wait();
+    if (k + 1 < N) make_reflector_together(x.a.from(k, k + 1), 1, N - k - 1, x.tau + k);
+    Element v[OWN], w[OWN];
+    each_own([&](int r, int i) {
+        v[r] = i > k + 1 && i < N ? Element(x.a.at(k, i)) : element_of(i == k + 1);
+        w[r] = element_of(0);
+        if (i == k + 1 && i < N) t.e[k] = real_of(x.a.at(k, i));
+        if (i <= k + 1 && i < N) x.a.at(k, i) = v[r];
+    });
+    wait();
+    if (k + 2 >= N) return;
+#pragma unroll
+    for (int j = FROM; j < N; j++) {
+        const Element other = x.a.at(k, j);
+        each_own([&](int r, int i) { w[r] = multiply_add(j > i ? conjugate(a[r][j]) : a[r][j], other, w[r]); });
+    }
+    const Element tau = x.tau[k];
+    each_own([&](int r, int i) {
+        w[r] = i > k ? product(tau, w[r]) : element_of(0);
+        if (i < N) first[i] = {v[r], w[r]};
+    });
+    wait();
+    Element dot = element_of(0);
+#pragma unroll
+    for (int j = FROM; j < N; j++) dot = multiply_add(conjugate(first[j].v), first[j].w, dot);
+    const T half = minus_half_of(tau, dot);
+    each_own([&](int r, int i) {
+        w[r] = multiply_add(half, v[r], w[r]);
+        if (i < N) then[i] = {v[r], w[r]};
+    });
+    wait();
+#pragma unroll
+    for (int j = FROM; j < N; j++) {
+        const Beside at = then[j];
+        each_own([&](int r, int i) {
+            Element &b = a[r][j];
+            /* Of two elements the one above the diagonal is here, whose v_i w_j comes first. Whether that is row r's v
+             * is the same in all lanes, or v is zero in some. */
+            const bool above = r * LANES + LANES - 1 <= j, below = r * LANES > j, turned = COMPLEX && i > j;
+            const Element zero = element_of(0);
+            if (!below) b = multiply_subtract(conjugate(above ? v[r] : select(i <= j, v[r], zero)), at.w, b);
+            b = multiply_subtract(conjugate(select(turned, at.v, w[r])), select(turned, w[r], at.v), b);
+            if (!above) b = multiply_subtract(conjugate(at.w), below ? v[r] : select(i > j, v[r], zero), b);
+            if (i == j) b = element_of(real_of(b));
+        });
+    }
+}
+template <int FROM, class D>
+__device__ inline void reduce_columns(Rows &x, Element (&a)[OWN][N], Beside *first, Beside *then, const D &t) {
+#pragma unroll 1
+    for (int k = FROM; k < least(FROM + STEP, N); k++) reduce_column<FROM>(x, a, first, then, k, t);
+    if constexpr (FROM + STEP < N) reduce_columns<FROM + STEP>(x, a, first, then, t);
+}
+
+/* Q = H_0 H_1 ... of own columns, from the last on. */
+template <int FROM> __device__ inline void form_columns(Rows &x, Element (&q)[OWN][N]) {
+    if constexpr (FROM + STEP < N) form_columns<FROM + STEP>(x, q);
+#pragma unroll 1
+    for (int k = least(FROM + STEP, N - 1) - 1; k >= FROM; k--) {
+        const Element tau = x.tau[k];
+        Element w[OWN];
+        each_own([&](int r, int) { w[r] = element_of(0); });
+#pragma unroll
+        for (int i = FROM; i < N; i++) {
+            const Element v = x.a.at(k, i);
+            each_own([&](int r, int) { w[r] = multiply_add(conjugate(v), q[r][i], w[r]); });
+        }
+        each_own([&](int r, int) { w[r] = product(tau, w[r]); });
+#pragma unroll
+        for (int i = FROM; i < N; i++) {
+            const Element v = x.a.at(k, i);
+            each_own([&](int r, int j) {
+                if (COMPLEX && j == k + 1 && i > j)
+                    q[r][i] = product(negative(tau), v);
+                else
+                    q[r][i] = multiply_subtract(v, w[r], q[r][i]);
+            });
+        }
+    }
+}
+
+/* T comes to t, and Q takes the place of A. The result undoes the scaling of A, or is NaN where A is not finite. */
+template <class D, class A>
+__device__ inline T reduce_rows(Rows &x, Beside *first, Beside *then, const D &t, const A &from) {
+    T largest;
+    const bool finite = load(x.a, from, largest);
+    const T scale = finite ? scale_for(largest) : T(1);
+    wait();
+    if (!finite) return not_a_number();
+    Element a[OWN][N];
+    each_own([&](int r, int i) {
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            a[r][j] = i < N ? Element(x.a.at(least(i, j), most(i, j))) : element_of(0);
+            if (scale != 1) a[r][j] = scaled(a[r][j], scale);
+        }
+    });
+    wait();
+    reduce_columns<0>(x, a, first, then, t);
+    if constexpr (VECTORS) {
+        each_own([&](int r, int j) {
+#pragma unroll
+            for (int i = 0; i < N; i++) a[r][i] = element_of(i == j);
+        });
+        form_columns<0>(x, a);
+        wait();
+        each_own([&](int r, int j) {
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                if (j < N) x.a.at(i, j) = a[r][i];
+        });
+    }
+    wait();
+    return reciprocal(scale);
+}
