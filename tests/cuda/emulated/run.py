@@ -119,6 +119,8 @@ class OnDevice:
 
 
 def shape_of(chance, name, rows):
+    if isinstance(rows, int):
+        return rows, 1, rows
     few, most_few = rows == "few", 8 if name.startswith(("lstsq", "eigh", "eigvalsh")) else 4
     if OPS[name] == "MATMUL":
         m, k, n = (chance.randint(1, 36) for _ in "mkn")
@@ -169,7 +171,8 @@ def dtype_named(name):
 
 def cases(chance, kernel, dtypes, rows):
     """Every other one of flat operands, as some kernels want them; every third of a type that is only stored,
-    if the kernel takes one. rows: "few" of matrices of a thread, "large" of those of a block; or any."""
+    if the kernel takes one. rows: "few" of matrices of a thread, "large" of those of a block, an order, or
+    any."""
     anyhow, number = True, 0
     family = kernel.partition("_")[0]
     served = [
@@ -244,6 +247,7 @@ def main():
     parser.add_argument("--cases", type=int, default=6)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--rows", choices=("any", "few", "large"), default="any")
+    parser.add_argument("--order", type=int, help="of all cases, of square matrices")
     parser.add_argument("--dtypes", nargs="+", help="by default those that are computed")
     arguments = parser.parse_args()
     of_complex = arguments.kernel.endswith("_numbers") or arguments.kernel == "systems_shared"
@@ -251,7 +255,7 @@ def main():
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
     chance = random.Random(f"{arguments.kernel} {arguments.seed}")
-    endless = cases(chance, arguments.kernel, dtypes, arguments.rows)
+    endless = cases(chance, arguments.kernel, dtypes, arguments.order or arguments.rows)
     for number, (row, case) in zip(range(arguments.cases), endless, strict=False):
         print(number, row, *case, flush=True)
         problem = case[1]
