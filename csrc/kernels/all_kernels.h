@@ -25,7 +25,6 @@
 #include "lu/lu_numbers.h"
 #include "cholesky/triangular_numbers.h"
 #include "cholesky/cholesky_numbers.h"
-#include "banded/banded_numbers.h"
 #else
 #include "cholesky/cholesky_lanes.h"
 #include "lu/inv_lanes.h"
@@ -44,12 +43,12 @@
 #include "matmul/matmul_strided.h"
 #include "matmul/matmul_vector.h"
 #include "cholesky/triangular_lanes.h"
-#include "banded/banded_lanes.h"
 #endif
 #include "cholesky/cholesky_single.h"
 #include "lu/lu_panels.h"
 #include "refinement/refinement_lanes.h"
 
+#include "banded/banded_lanes.h"
 #include "banded/parts_lanes.h"
 #include "symmetric/ldl_lanes.h"
 #include "qr/rank_lanes.h"

@@ -124,9 +124,10 @@ INLINE num num_quotient(num x, const divisor *d, num r) {
     return num_select(d->exact, y, num_scale(z, lane_select(huge, half, lane_set(1))));
 }
 
+INLINE num num_over(num x, const divisor *d, num r) { return num_quotient(x, d, r); }
 INLINE num num_div(num x, num p) {
     const divisor d = divisor_of(p);
-    return num_quotient(x, &d, num_reciprocal(&d));
+    return num_over(x, &d, num_reciprocal(&d));
 }
 
 /* --- Numbers of a row as they lie in memory, parts side by side --- */

@@ -36,6 +36,11 @@ INLINE num num_quotient(num x, const divisor *d, num r) {
     if (__builtin_expect(!lane_any(~d->exact), 1)) return y;
     return lane_select(d->exact, y, lane_div(x, d->p));
 }
+/* As num_div. */
+INLINE num num_over(num x, const divisor *d, num r) {
+    (void)r;
+    return lane_div(x, d->p);
+}
 
 INLINE vec num_add_square(num x, vec squares) { return lane_fma(x, x, squares); }
 INLINE vec num_size(num x) { return lane_abs(x); }
