@@ -138,6 +138,11 @@ smm_call smm_chunks_of(const smm_call *call, intptr_t q);
 /* Matrix x of all runs of a call, as a call of its own. */
 smm_call smm_matrix_of(const smm_call *call, intptr_t x);
 
+/* failures.c, of matrices first .. last-1 of a call without outer dimensions: whether the info of some, if the call has
+ * info, is not 0; whether the first rows of the first output are finite. */
+bool smm_any_failed(const smm_call *call, intptr_t first, intptr_t last);
+bool smm_are_finite(const smm_call *call, intptr_t first, intptr_t last);
+
 /* singular.c: replace the doubts in info of matrices first .. last-1 by the info of LU; inverses of singular matrices
  * become NaN. `run` is smm_run, which calls this. The call has no outer dimensions. */
 void smm_confirm_singular(const smm_call *call, intptr_t first, intptr_t last, smm_status (*run)(const smm_call *));

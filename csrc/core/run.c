@@ -6,7 +6,6 @@
 #include "workspace.h"
 #include "run.h"
 
-/* Where matrix q, row i, column j of x lies. */
 /* The packed form of a rows x cols operand; a broadcast operand (batch stride 0) stays one matrix. */
 static smm_operand packed(void *buffer, smm_operand x, intptr_t rows, intptr_t cols, intptr_t size) {
     return (smm_operand){buffer, x.batch ? rows * cols * size : 0, cols * size, size};
@@ -224,63 +223,12 @@ static void run_matrices(smm_job *shared, const smm_call *call, intptr_t first, 
             }
 }
 
-/* Whether any of `count` numbers, so many bytes apart, is not 0. */
-static inline bool any_nonzero(const char *x, intptr_t step, intptr_t count) {
-    int32_t any = 0;
-    for (intptr_t q = 0; q < count; q++) any |= *(const int32_t *)(x + q * step);
-    return any;
-}
-
-static bool has_info(const smm_call *call) { return smm_roles_of[call->op].info >= 0 && smm_info(call)->data; }
-
-static bool any_failed(const smm_call *call, intptr_t first, intptr_t last) {
-    const char *info = smm_at(smm_info(call), first, 0, 0);
-    const intptr_t step = smm_info(call)->batch, item = sizeof(int32_t);
-    /* The constant step is for the compiler, which then looks at vectors. */
-    return step == item ? any_nonzero(info, item, last - first) : any_nonzero(info, step, last - first);
-}
-
-/* The first output of real numbers, or else the first: NaN reaches its first row from anywhere. */
-static int witness_of(smm_op op) {
-    int witness = -1;
-    for (int i = smm_operations[op].count - 1; i >= 0; i--)
-        if (smm_operations[op].operand[i].direction & SMM_WRITTEN) {
-            const bool is_real = smm_operations[op].operand[i].element == SMM_REAL;
-            if (is_real || witness < 0 || smm_operations[op].operand[witness].element != SMM_REAL) witness = i;
-        }
-    return witness;
-}
-
-static bool are_numbers_finite(const char *x, intptr_t step, intptr_t count, smm_dtype real) {
-    bool finite = true;
-    if (real == SMM_F32)
-        for (intptr_t q = 0; q < count; q++) finite &= isfinite(*(const float *)(x + q * step));
-    else
-        for (intptr_t q = 0; q < count; q++) finite &= isfinite(*(const double *)(x + q * step));
-    return finite;
-}
-
-/* Whether the first rows of the witnesses are finite. */
-static bool are_finite(const smm_call *call, intptr_t first, intptr_t last) {
-    const int w = witness_of(call->op);
-    const smm_operand *x = &call->operand[w];
-    const smm_dtype dtype = smm_type_of(call->op, call->dtype, w), real = smm_dtypes[dtype].real;
-    intptr_t rows, cols;
-    smm_sizes_of(call->op, w, call->m, call->n, call->k, &rows, &cols);
-    if (call->op == SMM_OP_INV) cols = 1; /* one solution tells of A */
-    bool finite = true;
-    for (intptr_t j = 0; j < cols && rows && x->data; j++)
-        for (intptr_t part = 0; part < smm_size(dtype); part += smm_size(real))
-            finite &= are_numbers_finite((const char *)smm_at(x, first, 0, j) + part, x->batch, last - first, real);
-    return finite;
-}
-
 /* Look for failures among matrices first .. last-1 of a call of one run, while their info is in this thread's cache. */
 static void check_info(const smm_call *call, intptr_t first, intptr_t last) {
     const bool doubts = call->op == SMM_OP_INV;
-    if (!(call->failed || doubts) || !has_info(call) || !any_failed(call, first, last)) return;
+    if (!(call->failed || doubts) || !smm_any_failed(call, first, last)) return;
     if (doubts) smm_confirm_singular(call, first, last, smm_run);
-    if (call->failed && (!doubts || any_failed(call, first, last)))
+    if (call->failed && (!doubts || smm_any_failed(call, first, last)))
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
 
@@ -483,7 +431,7 @@ static bool run_piece(smm_job *shared, const smm_call *call, intptr_t q, intptr_
     if (shared->tiles) return run_stored(shared, call, q, q + count, workspace);
     run_matrices(shared, call, q, q + count, workspace);
     check_info(call, q, q + count);
-    if (shared->not_finite && !are_finite(call, q, q + count))
+    if (shared->not_finite && !smm_are_finite(call, q, q + count))
         __atomic_store_n(shared->not_finite, true, __ATOMIC_RELAXED);
     return true;
 }
