@@ -222,10 +222,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     __syncwarp();
     rows.write(image, pivots, pivot_rows, pivot_rows + N);
-    const int info = settle(args, first, count, of_warp, pivots.doubts);
-    if (lane() == 0 && of_warp < count && args.operand[SMM_INFO].data)
-        *beside<int>(args, SMM_INFO, first + of_warp, 1) = info;
-    if (__builtin_expect(info || isinf(pivots.doubts.size), 0)) fill_nan(image);
+    if (__builtin_expect(settle(args, first, count, of_warp, lane() == 0, pivots.doubts), 0)) fill_nan(image);
     __syncwarp();
     write(images, args, first, count);
 }

@@ -330,10 +330,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     }
 #pragma unroll
     for (int bits = OF_WARP; bits < 32; bits *= 2) doubts.squares += __shfl_xor_sync(WARP, doubts.squares, bits);
-    const int info = settle(args, first, count, matrix(), doubts);
-    if (part() == 0 && matrix() < count && args.operand[SMM_INFO].data)
-        *beside<int>(args, SMM_INFO, first + matrix(), 1) = info;
-    if (__builtin_expect(info || isinf(doubts.size), 0))
+    if (__builtin_expect(settle(args, first, count, matrix(), part() == 0, doubts), 0))
         for (int e = part(); e < N * N; e += LANES) image[e] = not_a_number();
     __syncwarp();
     write(images, lists, args, first, count);

@@ -68,10 +68,10 @@ __device__ __noinline__ int info_of_lu(const smm_cuda_args &args, long long q) {
     return -__all_sync(WARP, finite);
 }
 
-/* info of the thread's matrix, which is number `mine` of the `count` that the warp has from matrix `first` on; all
- * threads of a matrix have the same doubts. */
-__device__ inline int settle(const smm_cuda_args &args, long long first, int count, int mine,
-                             const SingularityTest &doubts) {
+/* Gives the thread's matrix, which is number `mine` of the `count` that the warp has from matrix `first` on, its info:
+ * one thread of a matrix writes, and all have the same doubts. Whether the inverse is to become NaN. */
+__device__ inline bool settle(const smm_cuda_args &args, long long first, int count, int mine, bool writes,
+                              const SingularityTest &doubts) {
     const bool doubt = doubts.any();
     int info = 0;
     if (__builtin_expect(__any_sync(WARP, doubt), 0))
@@ -81,5 +81,6 @@ __device__ inline int settle(const smm_cuda_args &args, long long first, int cou
             const int its = info_of_lu(args, first + m);
             if (mine == m) info = its >= 0 ? its : doubts.overflowed() ? N : 0;
         }
-    return info;
+    if (writes && mine < count && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, first + mine, 1) = info;
+    return info || isinf(doubts.size);
 }

@@ -359,8 +359,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             }
         }
     pivots.meet();
-    const int info = settle(args, matrix, 1, 0, pivots.doubts);
-    if (threadIdx.x % 32 == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
+    const bool bad = settle(args, matrix, 1, 0, threadIdx.x % 32 == 0, pivots.doubts);
     __syncwarp(); /* for the image, of which each lane has put a part */
-    write(args, shared, pivot_rows, info || isinf(pivots.doubts.size), matrix);
+    write(args, shared, pivot_rows, bad, matrix);
 }
