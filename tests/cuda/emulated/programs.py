@@ -101,7 +101,7 @@ def factors(a, b):
     w, v = smallmm.eigh(s)
     u, values, vt = smallmm.svd(a)
     x, residuals, rank = smallmm.lstsq(a, b)
-    first = *smallmm.qr(a), *smallmm.qr(a, mode="complete")
+    first = *smallmm.lu_factor(a), *smallmm.qr(a), *smallmm.qr(a, mode="complete")
     first += smallmm.qr(a, mode="r"), *smallmm.qr(a, mode="raw")
     second = w, (v * np.sqrt(abs(w))) @ v.mT.conj(), smallmm.eigvalsh(s, UPLO="U"), x, residuals, rank
     third = u, values, vt, *smallmm.svd(a, full_matrices=False), smallmm.pinv(a), smallmm.expm(s)
