@@ -166,7 +166,7 @@ template <class RUN> __device__ inline void each_element(RUN run) {
     }
 }
 
-extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     Shared &x = *reinterpret_cast<Shared *>(shared);
     const int group = threadIdx.x / LANES;

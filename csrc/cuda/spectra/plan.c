@@ -74,13 +74,10 @@ double smm_eigh_phases_workspace(const smm_cuda_problem *p, const smm_cuda_param
 
 /* Of many matrices; of few, all lanes of each take least time. As timed on an H200 (November 2026). */
 void smm_eigh_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool serves = !p->small && p->n > 8, wide = p->n > 16;
+    const bool serves = !p->small && p->n > 8, large = bytes_of(p) >= 8; /* elements */
+    const int lanes = p->n <= (large ? 12 : 16) ? 8 : p->n <= 16 || !large ? 16 : 32;
     smm_cuda_grid grid;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_phases,
-                               .lanes = !serves ? 0
-                                        : wide  ? 32
-                                                : 8,
-                               .threads = wide ? 128 : 64};
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_phases, .lanes = serves ? lanes : 0, .threads = 64};
     while (x->lanes && x->lanes < 32 && !smm_eigh_phases_fits(p, x, &grid)) x->lanes *= 2;
 }
 
