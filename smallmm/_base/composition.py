@@ -38,7 +38,7 @@ MANY_TEMPORARIES = 1 << 15
 # One of many elements counts as several: it costs as much as a hundred of single matrices
 RECORDED_AFTER, ELEMENTS_OF_A_CALL = 8, 1 << 14
 MOST_RECORDED = 1 << 11  # elements of a matrix,
-MOST_ON_DEVICE = 1 << 14  # on a device, where steps without a common kernel are kernels of their own
+MOST_OF_STEPS = 1 << 14  # or of arrays whose library has no operations, so that each step is a kernel
 MOST_KINDS = 256
 # Elements of a stack for which a program is faster than NumPy's operations on blocks, whatever the threads
 MOST_OF_FEW_THREADS = 1 << 14
@@ -171,14 +171,15 @@ class Composition:
         return True
 
     def on_device(self, given: Sequence[Any], operands: dict[str, Any]) -> list[Any] | None:
-        """The results for arrays of a device, and numbers, by one kernel of all steps, or by one for each;
-        None if steps depend on elements. given: what the caller gave, of which operands were made; () if that
-        includes outputs."""
+        """The results for arrays of a device, and numbers, by one kernel of all steps, or by one for each if
+        their library has no operations; None if there is none. given: what the caller gave, of which operands
+        were made; () if that includes outputs."""
         inner = zip(operands.values(), self.core_inputs, strict=True)
         cores = [() if _is_number(x) else tuple(x.shape)[x.ndim - len(dims) :] for x, dims in inner]
         like = next(x for x in operands.values() if not _is_number(x))
         key = str(like.dtype), tuple(cores), tuple(map(_is_number, operands.values()))
-        if max(map(prod, cores)) > MOST_ON_DEVICE:
+        most = max(map(prod, cores))
+        if most > MOST_RECORDED and (most > MOST_OF_STEPS or later("_programs.compose").has_namespace(like)):
             return None
         if key not in self._plans:
             if len(self._plans) >= MOST_KINDS:

@@ -23,11 +23,14 @@ from .symbols import record_of
 
 
 def runner_of(record: Record, arrays: list[Any]) -> "DeviceRunner | None":
-    """What runs a record on arrays of a device, and numbers; None if the library has no views of arrays."""
+    """What runs a record on arrays of a device, and numbers; None if their library has no views, or not all
+    dtypes of what is between steps."""
     like = next(x for x in arrays if not isinstance(x, np.ndarray))
-    if isinstance(like, DeviceArray):
-        return DeviceRunner(record, arrays, _VIEWS)
-    return DeviceRunner(record, arrays, namespace_of(like)) if has_namespace(like) else None
+    if not (isinstance(like, DeviceArray) or has_namespace(like)):
+        return None
+    runner = DeviceRunner(record, arrays, _VIEWS if isinstance(like, DeviceArray) else namespace_of(like))
+    between = {x.dtype for step in record.steps for x in step.results}
+    return runner if all(runner.library.nearest(x) == x for x in between) else None
 
 
 class DeviceRunner(Runner):

@@ -23,6 +23,7 @@ from .compile import (
     program_of,
     without_memory,
 )
+from .compose import has_namespace
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
 from .dtypes import COMPLEX, real_of
@@ -231,14 +232,15 @@ def explanation_of(composition: Composition, operands: dict[str, Any]) -> FusedE
 
 def run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:
     """The results, and what was launched: one kernel; None if it was several, one after the other. None for
-    both if the arrays' library has no views, or a step no kernel."""
+    both if a step has no kernel, or the library has operations, which take less of the host's time."""
     if (program := plan.on_device()) is not None:
         try:
             return program.run(names, arrays, batch)
         except NotFused as why:
             plan.why_not_on_device = str(why)
     calls = (x for x in plan.steps if x.kind == "call")
-    if not all(_core.cuda_most_order(x.operation, x.dtype) for x in calls):
+    by_library = any(has_namespace(x) for x in arrays if not isinstance(x, np.ndarray))
+    if by_library or not all(_core.cuda_most_order(x.operation, x.dtype) for x in calls):
         return None
     runner = later("_programs.device_steps").runner_of(plan.record, arrays)
     return runner and (interpret(runner, plan.results, plan.steps, with_info=False)[0], None)
