@@ -72,16 +72,37 @@ INLINE void cholesky_panel(vec *l, vec *r, vec *info, intptr_t i0, intptr_t rows
     }
 }
 
-/* Row i of C: l_i0 .. l_ii, zeros. */
+/* Row i of C of LANES matrices, l_i0 .. l_ii, zeros: a vector at a time, the last of which may overlap the one before.
+ * Nothing is transposed for zeros alone. */
+INLINE void cholesky_store_vectors(T *to, intptr_t batch, const vec *row, intptr_t i, intptr_t n) {
+    for (intptr_t end = LANES; end < n + LANES; end += LANES) {
+        const intptr_t j = least(end, n) - LANES;
+        if (j + LANES <= i + 1) {
+            lanes_store_vector(to + j, batch, row + j * TILE, TILE);
+        } else if (j > i) {
+            UNROLLED(intptr_t l = 0; l < LANES; l++) lane_store(to + l * batch + j, lane_set(0));
+        } else {
+            vec x[LANES];
+            UNROLLED(int e = 0; e < LANES; e++) x[e] = j + e <= i ? row[(j + e) * TILE] : lane_set(0);
+            lanes_store_vector(to + j, batch, x, 1);
+        }
+    }
+}
+
+/* The same of so many matrices, any strides. */
 INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, intptr_t i, intptr_t n,
                                intptr_t count) {
     const vec *row = panel_element(l, i, 0);
     vec x[SMM_MOST_ORDER];
-    UNROLLED_BY_4(intptr_t j = 0; j <= i; j++) x[j] = row[j * TILE];
-    UNROLLED_BY_4(intptr_t j = i + 1; j < n; j++) x[j] = lane_set(0);
     smm_operand c = *to;
     c.data = (char *)c.data + i * c.row;
     const strides s = strides_of(&c);
+    if (s.col == 1 && n >= LANES && count == LANES) {
+        cholesky_store_vectors((T *)c.data + q * s.batch, s.batch, row, i, n);
+        return;
+    }
+    UNROLLED_BY_4(intptr_t j = 0; j <= i; j++) x[j] = row[j * TILE];
+    UNROLLED_BY_4(intptr_t j = i + 1; j < n; j++) x[j] = lane_set(0);
     if (s.col == 1)
         KERNEL(lanes_store_run)((T *)c.data + q * s.batch, s.batch, x, 1, n, count);
     else

@@ -178,6 +178,14 @@ INLINE void lanes_store_part(T *to, intptr_t batch, const vec *from, intptr_t st
     UNROLLED(int l = 0; l < BLOCK; l++) x[l] = from[(l < width ? l : 0) * step];
     lanes_store_block(to, batch, x, width, count);
 }
+/* A whole vector of each lane's run. */
+INLINE void lanes_store_vector(T *to, intptr_t batch, const vec *from, intptr_t step) {
+#if defined(SMM_LANE_PAIRS)
+    lanes_store_two(to, batch, from, step, LANES);
+#else
+    lanes_store_part(to, batch, from, step, LANES, LANES);
+#endif
+}
 INLINE void lanes_store_parts(T *to, intptr_t batch, const vec *from, intptr_t step, intptr_t length, intptr_t count) {
     if (length < BLOCK) {
         lanes_store_part(to, batch, from, step, length, count);
