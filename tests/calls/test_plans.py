@@ -140,6 +140,37 @@ def test_panels_and_lanes_of_complex_matrices_give_the_same_bits(isa, dtype, n):
         _core.select_isa(before)
 
 
+@pytest.mark.parametrize("isa", _core.isas_available())
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [4, 9, 12, 15, 16, 23])
+def test_panels_and_lanes_of_real_matrices_give_the_same_bits(isa, dtype, n):
+    """Panels are taken from dense matrices where they lie, from others by a copy. Some matrices have equal,
+    zero or tiny pivots, or NaN, and must have the same rows exchanged."""
+    before = _core.isa()
+    rng = np.random.default_rng(n)
+    a, b = rng.standard_normal((2, 41, n, n)).astype(dtype)
+    a[::3] = rng.integers(-1, 2, a[::3].shape)
+    a[1, :, 1], a[2] = 0, a[2] * np.finfo(dtype).tiny * 8
+    a[4, rng.integers(n), rng.integers(n)] = np.nan
+    wide = np.zeros((41, n, 2 * n), dtype)
+    wide[..., ::2] = a
+    layouts = [a, wide[..., ::2], np.asfortranarray(a), a.mT.copy().mT, a[::-1].copy()[::-1]]
+    calls = [smallmm.lu_factor_ex, smallmm.slogdet]
+    calls += [lambda x, k=k: smallmm.solve_ex(x, b[: len(x), :, :k]) for k in (1, 2, 3, 4)]
+    try:
+        _core.select_isa(isa)
+        for call in calls:
+            _core.select_kernel(None)
+            expected = {count: call(a[:count]) for count in (1, 41)}
+            _core.select_kernel("lu_panels")
+            for layout in layouts:
+                for count, results in expected.items():
+                    for x, y in zip(call(layout[:count]), results, strict=True):
+                        np.testing.assert_array_equal(x, y)
+    finally:
+        _core.select_isa(before)
+
+
 def test_many_right_hand_sides_have_the_bits_of_one():
     rng = np.random.default_rng(5)
     for dtype in (np.float32, np.float64, np.complex64):

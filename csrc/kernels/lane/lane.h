@@ -6,7 +6,8 @@
  * value per lane; masks combine by & | ~, and lane_select(m, x, y) is x where m holds, else y. lane_bits and lane_mask
  * turn a mask into an integer, bit l for lane l, and back. lane_turn multiplies the complex numbers in a vector, pairs
  * of lanes, by i: (re, im) becomes (-im, re); lane_re and lane_im make
- * them (re, re) and (im, im). lane_max(x, y) is x where it is greater, else y. lane_fma(x, y, z) is x y
+ * them (re, re) and (im, im). lane_or combines the bits of two vectors. lane_max(x, y) is x where it is greater, else
+ * y. lane_fma(x, y, z) is x y
  * + z, lane_fnma z - x y, rounded once, but in `portable`; lane_fnma_once is everywhere.
  */
 #ifndef SMM_LANE_H
@@ -58,6 +59,12 @@ enum { PARTS = 1 };
 #define LOADED(x) __asm__("" : "+v"(x))
 #else
 #define LOADED(x) (void)(x)
+#endif
+/* Forget that a mask was compared: combined with another, GCC would compare under that one, and so wait for it. */
+#if defined(SMM_KERNELS_AVX512)
+#define COMPARED(x) __asm__("" : "+k"(x))
+#else
+#define COMPARED(x) (void)(x)
 #endif
 
 /* smm_<operation>_<strategy>_<dtype>_<isa> */

@@ -49,6 +49,7 @@ INLINE vec lane_add(vec x, vec y) { return I(add)(x, y); }
 INLINE vec lane_sub(vec x, vec y) { return I(sub)(x, y); }
 INLINE vec lane_div(vec x, vec y) { return I(div)(x, y); }
 INLINE vec lane_sqrt(vec x) { return I(sqrt)(x); }
+INLINE vec lane_or(vec x, vec y) { return I(or)(x, y); }
 INLINE vec lane_abs(vec x) { return I(abs)(x); }
 INLINE mask lane_greater(vec x, vec y) { return I2(cmp, mask)(x, y, _CMP_GT_OQ); }
 INLINE mask lane_equal(vec x, vec y) { return I2(cmp, mask)(x, y, _CMP_EQ_OQ); }

@@ -42,6 +42,7 @@ INLINE vec lane_add(vec x, vec y) { return I(vaddq)(x, y); }
 INLINE vec lane_sub(vec x, vec y) { return I(vsubq)(x, y); }
 INLINE vec lane_div(vec x, vec y) { return I(vdivq)(x, y); }
 INLINE vec lane_sqrt(vec x) { return I(vsqrtq)(x); }
+INLINE vec lane_or(vec x, vec y) { return (vec)((mask)x | (mask)y); }
 INLINE vec lane_abs(vec x) { return I(vabsq)(x); }
 INLINE mask lane_greater(vec x, vec y) { return I(vcgtq)(x, y); }
 INLINE mask lane_equal(vec x, vec y) { return I(vceqq)(x, y); }

@@ -43,6 +43,7 @@ INLINE vec lane_sqrt(vec x) {
     for (int l = 0; l < LANES; l++) x[l] = SQRT(x[l]);
     return x;
 }
+INLINE vec lane_or(vec x, vec y) { return (vec)((mask)x | (mask)y); }
 INLINE vec lane_abs(vec x) { return (vec)((mask)x & ~(mask)lane_set(-(T)0)); }
 INLINE mask lane_greater(vec x, vec y) { return x > y; }
 INLINE mask lane_equal(vec x, vec y) { return x == y; }

@@ -70,13 +70,14 @@ INLINE void inv_put(inv_stack *s, intptr_t k, intptr_t i, const vec *z, const ve
 SHARED void KERNEL(inv_panel)(inv_stack *s, intptr_t k, intptr_t steps) {
     panel_stack *const p = &s->p;
     vec z[PANEL], f[PANEL] = {0}, old[PANEL], i = lane_set((T)(steps - 1));
-    panel_candidate pivot = panel_begin(p, k);
+    panel_candidate pivot = panel_begin(p, p->w, p->at, k, NULL, 0);
     UNROLLED(int t = 0; t < PANEL; t++) {
         if (t > 0 && t >= steps) break;
         UNROLLED(int j = 0; j < PANEL; j++) old[j] = p->x[(k + t) * PANEL + j];
         inv_begin(s, k, t, &pivot);
         if (t + 1 < PANEL && t + 1 < steps) pivot = inv_step(s, k, t, &pivot, old);
     }
+    panel_settle(p, k, steps);
     ROLLED(intptr_t row = 0; row < k; row++) {
         panel_load_row(z, p, k, row);
         inv_row(s, z, f, 0, steps, false);

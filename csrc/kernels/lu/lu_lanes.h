@@ -15,7 +15,10 @@ typedef struct lu_group {
     bool tiny; /* some pivot has no exact reciprocal, being tiny, huge, zero, infinite or NaN */
 } lu_group;
 
-/* Find the rows of step k's pivots in column k: of the largest |x_i|, i >= k, the first. */
+/* Rows looked through side by side for a pivot's, where there are many: each selection waits for the one before. */
+enum { LU_CHAINS = VECTOR_REGISTERS >= 32 ? 4 : 1 };
+
+/* Find the rows of step k's pivots in column k: of the largest |x_i|, i >= k, the first. swap[k]: where it is not k. */
 INLINE mask lu_find(mask *swap, const vec *x, const int height, const int k) {
     vec most[2] = {lane_set(0), lane_set(0)};
     UNROLLED(int i = k + 1; i < height; i++) most[i & 1] = lane_max(lane_abs(x[i]), most[i & 1]);
@@ -23,20 +26,31 @@ INLINE mask lu_find(mask *swap, const vec *x, const int height, const int k) {
     const mask any = lane_greater(largest, lane_abs(x[k])); /* false where x_k is NaN: it stays */
     mask open = any;
     UNROLLED(int i = k + 1; i < height; i++) {
-        swap[i] = open & lane_equal(lane_abs(x[i]), largest);
-        open &= ~swap[i];
+        mask same = lane_equal(lane_abs(x[i]), largest);
+        COMPARED(same);
+        swap[i] = open & same;
+        open &= ~same;
     }
+    if (LU_CHAINS > 1) swap[k] = any;
     return any;
 }
 
 /* Exchange row k with the pivot's. */
 INLINE void lu_exchange(vec *x, const mask *swap, const int height, const int k) {
+    const bool many = LU_CHAINS > 1 && height - k > 2 * LU_CHAINS;
     const vec x_k = x[k];
+    vec y[LU_CHAINS];
+    UNROLLED(int e = 0; e < LU_CHAINS; e++) y[e] = lane_set(0);
     UNROLLED(int i = k + 1; i < height; i++) {
         const vec x_i = x[i];
         x[i] = lane_select(swap[i], x_k, x_i);
-        x[k] = lane_select(swap[i], x_i, x[k]);
+        if (many)
+            y[i % LU_CHAINS] = lane_select(swap[i], x_i, y[i % LU_CHAINS]);
+        else
+            x[k] = lane_select(swap[i], x_i, x[k]);
     }
+    UNROLLED(int e = 1; e < LU_CHAINS && many; e++) y[0] = lane_or(y[0], y[e]);
+    if (many) x[k] = lane_select(swap[k], y[0], x_k);
 }
 
 /* x_i = x_i - l_ik x_k, i > k */

@@ -12,6 +12,9 @@ INLINE void lu_eliminate_row(num *y, const int t, vec i, const panel_candidate *
     UNROLLED(int j = t + 1; j < PANEL; j++) y[j] = num_fnma(y[t], pivot->y[j], y[j]);
 }
 
+/* How many steps there are from row k on. */
+INLINE intptr_t lu_steps(const panel_stack *s, intptr_t k) { return least(s->m, s->n) - k; }
+
 /* The pivots of step k, by which its column is divided. */
 INLINE void lu_take_pivots(panel_stack *s, intptr_t k, const divisor *d, num r) {
     s->d[k] = *d;
@@ -22,48 +25,74 @@ INLINE void lu_take_pivots(panel_stack *s, intptr_t k, const divisor *d, num r) 
     s->info = lane_select(first, lane_set((T)(k + 1)), s->info);
 }
 
-/* Step k + t, whose pivot row is known. Returns that of the next; rows that are done go back to w. */
-INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const panel_candidate *pivot) {
-    const intptr_t m = s->m - k;
+/* Step k + t, whose pivot row is known, of the panel and of so many right-hand sides in the lanes, in which `beside` is
+ * that row. Returns that of the next. With the last step the rows go back to w. */
+INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const panel_candidate *pivot, num *beside,
+                               const int sides) {
+    const intptr_t m = s->m - k, steps = lu_steps(s, k);
     const divisor d = divisor_of(pivot->y[t]);
     const num r = num_reciprocal(&d);
-    num *const x = s->x + k * PANEL, old[PANEL];
+    num *const x = s->x + k * PANEL, *const b = s->b + k * sides;
+    num old[PANEL], old_b[PANEL], u[PANEL];
     vec i = lane_set((T)t);
     panel_candidate next = *pivot;
     UNROLLED(int j = 0; j < PANEL; j++) old[j] = x[t * PANEL + j];
+    UNROLLED(int e = 0; e < sides; e++) {
+        u[e] = beside[e];
+        old_b[e] = b[t * sides + e];
+        b[t * sides + e] = u[e];
+    }
     lu_take_pivots(s, k + t, &d, r);
     s->odd ^= ~lane_equal(pivot->row, lane_set((T)t));
     panel_exchange(s, k, t, pivot);
-    panel_store_row(s, k, k + t, pivot->y);
+    UNROLLED(int j = 0; j < PANEL; j++) x[t * PANEL + j] = pivot->y[j];
+    if (t + 1 == PANEL || t + 1 == steps) {
+        panel_settle(s, k, t + 1);
+        UNROLLED(int e = 0; e <= t; e++) panel_store_row(s, k, k + e, x + e * PANEL);
+    }
     ROLLED(intptr_t row = t + 1; row < m; row++) {
-        num *const y = x + row * PANEL, z[PANEL];
+        num *const y = x + row * PANEL, z[PANEL], c[PANEL];
         i = lane_add(i, lane_set(1));
         UNROLLED(int j = 0; j < PANEL; j++) z[j] = y[j];
         lu_eliminate_row(z, t, i, pivot, old, &d, r);
+        UNROLLED(int e = 0; e < sides; e++) {
+            const mask exchanged = lane_equal(i, pivot->row);
+            c[e] = num_fnma(z[t], u[e], num_select(exchanged, old_b[e], b[row * sides + e]));
+            b[row * sides + e] = c[e];
+        }
         if (t + 1 == PANEL) {
             panel_store_row(s, k, k + row, z);
             continue;
         }
         UNROLLED(int j = 0; j < PANEL; j++) y[j] = z[j];
-        if (row == t + 1)
+        if (row == t + 1) {
             next = panel_first_row(z, t + 1);
-        else
-            panel_consider(&next, z, t + 1, i);
+            UNROLLED(int e = 0; e < sides; e++) beside[e] = c[e];
+        } else {
+            const mask larger = panel_consider(&next, z, t + 1, i);
+            UNROLLED(int e = 0; e < sides; e++) beside[e] = num_select(larger, c[e], beside[e]);
+        }
     }
     return next;
 }
 
-/* How many steps there are from row k on. */
-INLINE intptr_t lu_steps(const panel_stack *s, intptr_t k) { return least(s->m, s->n) - k; }
-
-/* A last panel of fewer columns leaves rows below its steps. */
-SHARED void KERNEL(lu_panel)(panel_stack *s, intptr_t k) {
+/* Rows of the panel begin at w + at[]. A last panel of fewer columns leaves rows below its steps. */
+INLINE void lu_panel(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, const int sides) {
     const intptr_t steps = lu_steps(s, k);
-    panel_candidate pivot = panel_begin(s, k);
+    num beside[PANEL];
+    panel_candidate pivot = panel_begin(s, w, at, k, beside, sides);
     UNROLLED(int t = 0; t < PANEL; t++)
-        if (t < steps) pivot = lu_step(s, k, t, &pivot);
+        if (t < steps) pivot = lu_step(s, k, t, &pivot, beside, sides);
     for (intptr_t i = k + steps; i < s->m && steps < PANEL; i++) panel_store_row(s, k, i, s->x + i * PANEL);
 }
+SHARED void KERNEL(lu_panel)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) { lu_panel(s, w, at, k, 0); }
+SHARED void KERNEL(lu_panel_beside)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) {
+    lu_panel(s, w, at, k, 1);
+}
+SHARED void KERNEL(lu_panel_beside_few)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) {
+    lu_panel(s, w, at, k, PANEL);
+}
+typedef void lu_panel_fn(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k);
 
 /* --- a panel of the matrix in one lane, whose rows are the lanes, for few matrices --- */
 
@@ -135,17 +164,20 @@ INLINE void lu_eliminate_alone(num y[PANEL], const int t, mask below, const divi
 INLINE void lu_step_alone(panel_stack *s, intptr_t lane, intptr_t k, const int t) {
     const intptr_t m = s->m - k, p = lu_find_alone(s, m, t);
     int32_t *const here = &s->at[k + t][lane], *const there = &s->at[k + p][lane], at = *here;
+    T *const own = (T *)&s->was[k + t] + lane, *const other = (T *)&s->was[k + p] + lane, was = *own;
     num u[PANEL];
     *here = *there;
     *there = at;
+    *own = *other;
+    *other = was;
     s->swap[k + t][lane] = (int32_t)(k + p);
     if (p != t) s->odd ^= lane_mask((uint32_t)1 << lane);
     UNROLLED(int j = 0; j < PANEL; j++) {
         T *const x = lu_place(s, t, j), *const y = lu_place(s, p, j);
         UNROLLED(int part = 0; part < PARTS; part++) {
-            const T was = x[part * LANES];
-            x[part * LANES] = y[part * LANES];
-            y[part * LANES] = was;
+            const T y_t = y[part * LANES];
+            y[part * LANES] = x[part * LANES];
+            x[part * LANES] = y_t;
         }
         u[j] = num_spread(x);
     }
@@ -176,6 +208,36 @@ SHARED void KERNEL(lu_panel_of_few)(panel_stack *s, intptr_t k, intptr_t count) 
     }
 }
 
+/* What those panels do to right-hand sides in the lanes. */
+INLINE void lu_follow(panel_stack *s, intptr_t k, intptr_t count, const int sides) {
+    const intptr_t steps = least(lu_steps(s, k), PANEL);
+    for (intptr_t t = k; t < k + steps; t++)
+        for (intptr_t lane = 0; lane < count; lane++)
+            for (intptr_t e = 0; e < sides; e++) {
+                T *const x = (T *)&s->b[t * sides + e] + lane, *const y =
+                                                                   (T *)&s->b[s->swap[t][lane] * sides + e] + lane;
+                UNROLLED(int part = 0; part < PARTS; part++) {
+                    const T was = x[part * LANES];
+                    x[part * LANES] = y[part * LANES];
+                    y[part * LANES] = was;
+                }
+            }
+    ROLLED(intptr_t i = k + 1; i < s->m; i++) {
+        num l[PANEL];
+        panel_load_row(l, s, k, i);
+        UNROLLED(int t = 0; t < PANEL; t++) {
+            if (t >= steps || k + t >= i) break;
+            UNROLLED(int e = 0; e < sides; e++)
+                s->b[i * sides + e] = num_fnma(l[t], s->b[(k + t) * sides + e], s->b[i * sides + e]);
+        }
+    }
+}
+SHARED void KERNEL(lu_panel_of_few_beside)(panel_stack *s, intptr_t k, intptr_t count, intptr_t sides) {
+    KERNEL(lu_panel_of_few)(s, k, count);
+    if (sides == 1) lu_follow(s, k, count, 1);
+    if (sides == PANEL) lu_follow(s, k, count, PANEL);
+}
+
 /* --- the columns beside it, and right-hand sides matrix by matrix --- */
 
 /* Rows of the matrix in a lane: row i begins at w + at[i * step]. */
@@ -185,6 +247,12 @@ typedef struct lu_rows {
     intptr_t step;
 } lu_rows;
 INLINE T *lu_row(lu_rows x, intptr_t i) { return x.w + x.at[i * x.step]; }
+
+/* `wide` vectors of a row, the last of so many elements. */
+INLINE void lu_load_vectors(vec *y, const T *x, const int wide, intptr_t tail) {
+    UNROLLED(int v = 0; v < wide; v++)
+        y[v] = tail < LANES && v == wide - 1 ? lane_load_part(x + v * LANES, tail) : lane_load(x + v * LANES);
+}
 
 /* y, vectors of a row, less the number at l times those of which u has the factors. */
 INLINE void lu_less_row(vec *y, const T *l, vec u[PANEL_WIDE][PARTS], const int wide) {
@@ -196,15 +264,17 @@ INLINE void lu_less_row(vec *y, const T *l, vec u[PANEL_WIDE][PARTS], const int 
 
 /* What steps k .. k+steps-1 of the factors in the rows of `from` do to `wide` vectors of rows `to`, from element j on,
  * of the first vector only to the elements that are `mine`: those of L to the rows below; or upwards, from the last
- * step on, those of U, in whose rows d and r are the pivots of this lane, to the rows above. */
-INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows to, intptr_t k, const int steps, intptr_t j,
-                       const int wide, mask mine, const bool upwards, const divisor *d, const num *r) {
+ * step on, those of U, in whose rows d and r are the pivots of this lane, to the rows above. The vectors come from rows
+ * `before`, the last with so many elements. */
+INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows before, lu_rows to, intptr_t k, const int steps,
+                       intptr_t j, const int wide, intptr_t tail, mask mine, const bool upwards, const divisor *d,
+                       const num *r) {
     vec u[PANEL][PANEL_WIDE][PARTS], y[PANEL_WIDE];
     UNROLLED(int e = 0; e < steps; e++) {
         const int i = upwards ? steps - 1 - e : e;
         const T *const l = lu_row(from, k + i) + PARTS * k;
         T *const x = lu_row(to, k + i) + j;
-        UNROLLED(int v = 0; v < wide; v++) y[v] = lane_load(x + v * LANES);
+        lu_load_vectors(y, lu_row(before, k + i) + j, wide, tail);
         UNROLLED(int f = 0; f < e; f++) lu_less_row(y, l + PARTS * (upwards ? steps - 1 - f : f), u[f], wide);
         UNROLLED(int v = 0; v < wide; v++) {
             if (upwards) y[v] = row_quotient(y[v], &d[i], r[i]);
@@ -216,28 +286,30 @@ INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows to, intptr_t 
     ROLLED(intptr_t i = upwards ? 0 : k + steps; i < last; i++) {
         const T *const l = lu_row(from, i) + PARTS * k;
         T *const x = lu_row(to, i) + j;
-        UNROLLED(int v = 0; v < wide; v++) y[v] = lane_load(x + v * LANES);
+        lu_load_vectors(y, lu_row(before, i) + j, wide, tail);
         UNROLLED(int f = 0; f < steps; f++) lu_less_row(y, l + PARTS * (upwards ? steps - 1 - f : f), u[f], wide);
         UNROLLED(int v = 0; v < wide; v++)
             lane_store(x + v * LANES, PANEL_APART || v ? y[v] : lane_select(mine, y[v], lane_load(x)));
     }
 }
 
-/* The same to elements first .. last-1. */
-INLINE void lu_products(const panel_stack *s, lu_rows from, lu_rows to, intptr_t k, const int steps, intptr_t first,
-                        intptr_t last, const bool upwards, const divisor *d, const num *r) {
+/* The same to elements first .. last-1, of rows that are padded, or `dense`. */
+INLINE void lu_products(const panel_stack *s, lu_rows from, lu_rows before, lu_rows to, intptr_t k, const int steps,
+                        intptr_t first, intptr_t last, const bool dense, const bool upwards, const divisor *d,
+                        const num *r) {
     intptr_t j = first < last ? first / LANES * LANES : last;
     mask mine = lane_mask(~(uint32_t)0 << (first - j));
     while (j < last) {
         const intptr_t vectors = least((last - j + LANES - 1) / LANES, PANEL_WIDE);
+        const intptr_t tail = dense ? least(last - j - (vectors - 1) * LANES, LANES) : LANES;
         if (vectors == 1)
-            lu_product(s, from, to, k, steps, j, 1, mine, upwards, d, r);
+            lu_product(s, from, before, to, k, steps, j, 1, tail, mine, upwards, d, r);
         else if (vectors == 2 && PANEL_WIDE > 2)
-            lu_product(s, from, to, k, steps, j, 2, mine, upwards, d, r);
+            lu_product(s, from, before, to, k, steps, j, 2, tail, mine, upwards, d, r);
         else if (vectors == 3 && PANEL_WIDE > 3)
-            lu_product(s, from, to, k, steps, j, 3, mine, upwards, d, r);
+            lu_product(s, from, before, to, k, steps, j, 3, tail, mine, upwards, d, r);
         else
-            lu_product(s, from, to, k, steps, j, PANEL_WIDE, mine, upwards, d, r);
+            lu_product(s, from, before, to, k, steps, j, PANEL_WIDE, tail, mine, upwards, d, r);
         mine = lane_mask(~(uint32_t)0);
         j += vectors * LANES;
     }
@@ -250,10 +322,32 @@ SHARED void KERNEL(lu_update)(const panel_stack *s, intptr_t lane, intptr_t k) {
     const lu_rows a = lu_rows_of(s, lane);
     const intptr_t first = PARTS * (k + PANEL), end = PARTS * s->n, steps = lu_steps(s, k);
     if (steps >= PANEL)
-        lu_products(s, a, a, k, PANEL, first, end, false, NULL, NULL);
+        lu_products(s, a, a, a, k, PANEL, first, end, false, false, NULL, NULL);
     else
         for (intptr_t t = 0; t < steps && first < end; t++)
-            lu_products(s, a, a, k + t, 1, first, end, false, NULL, NULL);
+            lu_products(s, a, a, a, k + t, 1, first, end, false, false, NULL, NULL);
+}
+
+/* Whether rows of A may be taken from where they are, and where they begin is known exactly in T. */
+INLINE bool lu_is_near(strides a, const panel_stack *s) {
+    const intptr_t most = (intptr_t)1 << (sizeof(T) == 4 ? 23 : 30);
+    return a.col == PARTS && lu_steps(s, 0) >= PANEL && s->m <= SMM_MOST_ORDER && a.batch >= 0 && a.row >= 0 &&
+           a.batch < most / LANES && a.row < most / s->m;
+}
+
+/* The first panel and the columns after it, from A to w. */
+SHARED void KERNEL(lu_first_panel)(panel_stack *s, lu_panel_fn *panel, T *a, strides from, intptr_t count,
+                                   const T *next, intptr_t part) {
+    int32_t at[SMM_MOST_ORDER][LANES];
+    panel_start(s, count);
+    panel_find_rows(s, at, 0, from.row, from.batch);
+    panel(s, a, at, 0);
+    panel_find_rows(s, at, 0, from.row, from.batch);
+    for (intptr_t l = 0; l < count; l++) {
+        const lu_rows w = lu_rows_of(s, l), before = {a, &at[0][l], LANES};
+        if (next) prefetch(next + PARTS * l * s->m * s->n, PANEL * part);
+        lu_products(s, w, before, w, 0, PANEL, PARTS * PANEL, PARTS * s->n, true, false, NULL, NULL);
+    }
 }
 
 /* Rows of so many elements, right-hand sides of the matrix in a lane, become solutions. */
@@ -262,8 +356,8 @@ SHARED void KERNEL(lu_substitute_rows)(const panel_stack *s, intptr_t lane, lu_r
     const intptr_t whole = s->n / PANEL * PANEL;
     divisor d[PANEL];
     num r[PANEL];
-    for (intptr_t k = 0; k < whole; k += PANEL) lu_products(s, a, x, k, PANEL, 0, width, false, NULL, NULL);
-    for (intptr_t k = whole; k < s->n; k++) lu_products(s, a, x, k, 1, 0, width, false, NULL, NULL);
+    for (intptr_t k = 0; k < whole; k += PANEL) lu_products(s, a, x, x, k, PANEL, 0, width, false, false, NULL, NULL);
+    for (intptr_t k = whole; k < s->n; k++) lu_products(s, a, x, x, k, 1, 0, width, false, false, NULL, NULL);
     for (intptr_t k = s->n; k > 0;) {
         const int steps = k > whole ? 1 : PANEL;
         k -= steps;
@@ -273,9 +367,9 @@ SHARED void KERNEL(lu_substitute_rows)(const panel_stack *s, intptr_t lane, lu_r
             r[t] = num_reciprocal(&d[t]);
         }
         if (steps == PANEL)
-            lu_products(s, a, x, k, PANEL, 0, width, true, d, r);
+            lu_products(s, a, x, x, k, PANEL, 0, width, false, true, d, r);
         else
-            lu_products(s, a, x, k, 1, 0, width, true, d, r);
+            lu_products(s, a, x, x, k, 1, 0, width, false, true, d, r);
     }
 }
 
@@ -291,7 +385,7 @@ INLINE void lu_solve_rows(const smm_operand *b, const smm_operand *to, panel_sta
     for (intptr_t j = 0; j < sides; j += width) {
         const intptr_t cols = least(width, sides - j);
         for (intptr_t i = 0; i < n; i++) {
-            const intptr_t row = (s->at[i][lane] - lane * s->size) / s->pitch;
+            const intptr_t row = (intptr_t)((const T *)&s->was[i])[lane];
             if (b) {
                 gather_row(x + at[i], (const T *)b->data + q * from.batch + row * from.row + j * from.col, from.col,
                            cols);
@@ -310,25 +404,17 @@ INLINE void lu_solve_rows(const smm_operand *b, const smm_operand *to, panel_sta
 
 /* --- up to PANEL right-hand sides of all matrices, in the lanes --- */
 
-/* y, row i of some columns, less the products of row i of L or U in columns k .. k+count-1 with rows of x: from the
- * first on, or from the last on. */
-INLINE void lu_less(const panel_stack *s, intptr_t i, intptr_t k, const intptr_t count, num *x, const int cols,
-                    const bool upwards) {
-    num l[PANEL];
-    panel_load_row(l, s, k, i);
-    for (intptr_t e = 0; e < count; e++) {
-        const intptr_t t = upwards ? count - 1 - e : e;
-        UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = num_fnma(l[t], x[(k + t) * cols + j], x[i * cols + j]);
-    }
+/* x, row i of some columns, less the products of row i of U in columns k .. k+count-1 with rows of x, from the last. */
+INLINE void lu_less(const panel_stack *s, intptr_t i, intptr_t k, const intptr_t count, num *x, const int cols) {
+    num u[PANEL];
+    panel_load_row(u, s, k, i);
+    for (intptr_t t = count - 1; t >= 0; t--)
+        UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = num_fnma(u[t], x[(k + t) * cols + j], x[i * cols + j]);
 }
 
-/* x = the solution of L U x = x. */
+/* x = the solution of U x = x. */
 INLINE void lu_substitute_panels(const panel_stack *s, num *x, const int cols) {
     const intptr_t n = s->n, tail = (n - 1) / PANEL * PANEL; /* where the last panel begins */
-    for (intptr_t k = 0; k < n; k += PANEL) {
-        for (intptr_t i = k + 1; i < least(k + PANEL, n); i++) lu_less(s, i, k, i - k, x, cols, false);
-        for (intptr_t i = k + PANEL; i < n; i++) lu_less(s, i, k, PANEL, x, cols, false);
-    }
     for (intptr_t k = tail; k >= 0; k -= PANEL) {
         const intptr_t end = least(k + PANEL, n);
         for (intptr_t i = end - 1; i >= k; i--) {
@@ -339,26 +425,18 @@ INLINE void lu_substitute_panels(const panel_stack *s, num *x, const int cols) {
                     x[i * cols + j] = num_fnma(u[t - k], x[t * cols + j], x[i * cols + j]);
             UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = num_quotient(x[i * cols + j], &s->d[i], s->r[i]);
         }
-        for (intptr_t i = 0; i < k && end - k == PANEL; i++) lu_less(s, i, k, PANEL, x, cols, true);
-        for (intptr_t i = 0; i < k && end - k < PANEL; i++) lu_less(s, i, k, end - k, x, cols, true);
+        for (intptr_t i = 0; i < k && end - k == PANEL; i++) lu_less(s, i, k, PANEL, x, cols);
+        for (intptr_t i = 0; i < k && end - k < PANEL; i++) lu_less(s, i, k, end - k, x, cols);
     }
 }
 
-/* X from B, for matrices q .. q+count-1. */
-SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr_t q, intptr_t count, intptr_t width) {
+/* X from what the panels have made of B, for matrices q .. q+count-1. */
+SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr_t q, intptr_t count, intptr_t width,
+                                    intptr_t sides) {
     const intptr_t n = s->n;
-    const strides b = strides_of(&call->solve.b);
     num *const x = s->b;
-    for (intptr_t l = 0; l < count; l++) {
-        const T *const from = (const T *)call->solve.b.data + (q + l) * b.batch;
-        T *const to = s->w + l * s->size + PARTS * n;
-        for (intptr_t i = 0; i < n; i++) gather_row(to + i * s->pitch, from + i * b.row, b.col, width);
-    }
-    for (intptr_t i = 0; i < n; i++) {
-        num y[PANEL];
-        panel_load_row(y, s, n, i);
-        for (intptr_t e = 0; e < width; e++) x[i * width + e] = y[e];
-    }
+    for (intptr_t i = 0; i < n && width < sides; i++)
+        for (intptr_t e = 0; e < width; e++) x[i * width + e] = x[i * sides + e];
     switch (width) {
     case 1: lu_substitute_panels(s, x, 1); break;
     case 2: lu_substitute_panels(s, x, 2); break;
@@ -371,24 +449,44 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr
 
 /* --- results --- */
 
-/* L and U and the pivots; the last vector of a row may overlap the one before. */
+/* Rows of L and U, of `width` elements in so many vectors, of which the last may overlap the one before. */
+INLINE void lu_store_rows(T *to, intptr_t row, const panel_stack *s, intptr_t lane, intptr_t width,
+                          const intptr_t vectors) {
+    ROLLED(intptr_t i = 0; i < s->m; i++, to += row) {
+        const T *const x = s->w + s->at[i][lane];
+        for (intptr_t v = 0; v < vectors - 1; v++) lane_store(to + v * LANES, lane_load(x + v * LANES));
+        if (vectors == 1)
+            lane_store_part(to, lane_load(x), width);
+        else
+            lane_store(to + width - LANES, lane_load(x + width - LANES));
+    }
+}
+
+/* L and U and the pivots. */
 INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, intptr_t lane) {
     const strides c = strides_of(&call->lu.lu);
-    const intptr_t m = s->m, n = s->n, width = PARTS * n, end = (intptr_t)((const T *)&s->info)[lane];
-    const bool whole = c.col == PARTS && width >= LANES && !end;
-    T *to = (T *)call->lu.lu.data + q * c.batch;
-    for (intptr_t i = 0; i < m; i++, to += c.row) {
-        const T *const x = s->w + s->at[i][lane];
-        for (intptr_t j = 0; j < width && whole; j += LANES) {
-            const intptr_t from = least(j, width - LANES);
-            lane_store(to + from, lane_load(x + from));
-        }
-        for (intptr_t j = 0; j < n && !whole; j++)
-            UNROLLED(int part = 0; part < PARTS; part++) to[j * c.col + part] = end ? (T)NAN : x[PARTS * j + part];
+    const intptr_t m = s->m, n = s->n, steps = lu_steps(s, 0), width = PARTS * n;
+    const intptr_t end = (intptr_t)((const T *)&s->info)[lane];
+    T *const to = (T *)call->lu.lu.data + q * c.batch;
+    const intptr_t vectors = c.col == PARTS && !end ? (width + LANES - 1) / LANES : 0;
+    switch (vectors) {
+    case 0:
+        for (intptr_t i = 0; i < m; i++)
+            for (intptr_t j = 0; j < n; j++)
+                UNROLLED(int part = 0; part < PARTS; part++)
+                    to[i * c.row + j * c.col + part] = end ? (T)NAN : s->w[s->at[i][lane] + PARTS * j + part];
+        break;
+    case 1: lu_store_rows(to, c.row, s, lane, width, 1); break;
+    case 2: lu_store_rows(to, c.row, s, lane, width, 2); break;
+    case 3: lu_store_rows(to, c.row, s, lane, width, 3); break;
+    case 4: lu_store_rows(to, c.row, s, lane, width, 4); break;
+    default: lu_store_rows(to, c.row, s, lane, width, vectors);
     }
-    for (intptr_t k = 0; k < lu_steps(s, 0) && call->lu.pivots.data; k++)
-        *(int32_t *)((char *)call->lu.pivots.data + q * call->lu.pivots.batch + k * call->lu.pivots.row) =
-            end && k + 1 >= end ? (int32_t)k : s->swap[k][lane];
+    if (!call->lu.pivots.data) return;
+    const intptr_t good = end ? end - 1 : steps, step = call->lu.pivots.row;
+    char *const pivots = (char *)call->lu.pivots.data + q * call->lu.pivots.batch;
+    for (intptr_t k = 0; k < good; k++) *(int32_t *)(pivots + k * step) = s->swap[k][lane];
+    for (intptr_t k = good; k < steps; k++) *(int32_t *)(pivots + k * step) = (int32_t)k;
 }
 
 /* The workspace of matrices with more rows; of others, right-hand sides included, it is less than what there is. */
@@ -410,25 +508,39 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
     const intptr_t n = call->n, m = call->op == SMM_OP_LU ? call->m : n;
     const intptr_t sides = inverts ? n : call->op == SMM_OP_SOLVE ? call->k : 0;
     const bool few = sides <= PANEL && !inverts;
+    const intptr_t beside = !few || !sides ? 0 : sides == 1 ? 1 : PANEL; /* in the lanes */
+    lu_panel_fn *const panel = !beside       ? KERNEL(lu_panel)
+                               : beside == 1 ? KERNEL(lu_panel_beside)
+                                             : KERNEL(lu_panel_beside_few);
+    const strides a = strides_of(&call->a);
     panel_stack *const s = smm_kernel_workspace();
-    panel_stack_in(s, s + 1, m, n, panel_odd_pitch(n + (few ? sides : 0)));
+    panel_stack_in(s, s + 1, m, n, panel_odd_pitch(n));
     const intptr_t steps = lu_steps(s, 0), part = PARTS * (m * n / steps); /* elements of a matrix to each step */
+    const bool is_near = lu_is_near(a, s);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         const T *const next = ahead_of(&call->a, q, LANES * PARTS * m * n);
-        panel_load(s, &call->a, q, count);
-        for (intptr_t k = 0; k < steps; k += PANEL) {
-            if (count <= LU_FEW)
-                KERNEL(lu_panel_of_few)(s, k, count);
+        const bool alone = count <= LU_FEW, begun = is_near && !alone;
+        if (beside) KERNEL(numbers_load)(s->b, &call->solve.b, q, n, sides, count);
+        for (intptr_t i = n - 1; i >= 0 && sides < beside; i--)
+            for (intptr_t e = beside - 1; e >= 0; e--)
+                s->b[i * beside + e] = e < sides ? s->b[i * sides + e] : num_set(0);
+        if (begun)
+            KERNEL(lu_first_panel)(s, panel, (T *)call->a.data + q * a.batch, a, count, cold ? next : NULL, part);
+        else
+            panel_load(s, &call->a, q, count);
+        for (intptr_t k = begun ? PANEL : 0; k < steps; k += PANEL) {
+            if (alone)
+                KERNEL(lu_panel_of_few_beside)(s, k, count, beside);
             else
-                KERNEL(lu_panel)(s, k);
+                panel(s, s->w, s->at, k);
             for (intptr_t l = 0; l < count; l++) {
                 if (cold) prefetch(next + PARTS * l * m * n + k * part, PANEL * part);
                 KERNEL(lu_update)(s, l, k);
             }
         }
         lanes_store_int(smm_info(call), q, s->info, count);
-        if (sides && few) KERNEL(lu_solve_panels)(call, s, q, count, sides);
+        if (beside) KERNEL(lu_solve_panels)(call, s, q, count, sides, beside);
         for (intptr_t l = 0; l < count && !few; l++)
             lu_solve_rows(inverts ? NULL : &call->solve.b, inverts ? &call->inv.inverse : &call->solve.x, s, q + l, l,
                           sides);
