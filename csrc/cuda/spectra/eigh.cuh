@@ -128,7 +128,7 @@ __device__ inline int eigh(Work &x, const A &a, const Values &w, const Vs &v) {
             [&](int i, int place, Element y) {
                 if constexpr (FEW)
                     put(vectors, i * N + place, y, i * N, N);
-                else
+                else if constexpr (VECTORS)
                     v.put(i, place, y);
             });
     if constexpr (FEW) w.template store<1, N>(values);
