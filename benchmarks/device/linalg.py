@@ -53,7 +53,7 @@ COMPLEX = (
     *("SOLVE", "SOLVE_POS", "SOLVE_SYM", "LDL", "EIGH", "EIGVALSH", "SVD", "SVDVALS", "EIG", "EIGVALS"),
 )
 FEW = (2, 3, 4, 8, 16, 32)
-LARGER = (33, 48, 64, 96, 128)
+LARGER = (33, 64, 128)
 LARGER_OPS = ("LU", "SOLVE", "INV", "CHOLESKY", "QR", "LSTSQ", "EIGH", "SVD")
 MOST = 1 << 20  # matrices of derivatives, whose host side else takes the time
 MOST_OF_EIGH = 10_000  # of PyTorch, whose library refuses many

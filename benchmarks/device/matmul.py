@@ -24,7 +24,7 @@ from functools import partial
 from tempfile import TemporaryDirectory
 
 import smallmm
-from smallmm._tools import bench
+from smallmm._tools import timing
 from smallmm._tools.contenders import our_own
 
 from .contenders import contenders, ours
@@ -130,7 +130,7 @@ def call(run: Run, options: argparse.Namespace) -> None:
                     text=True,
                     check=True,
                 )
-                once = bench.timing([float(done.stdout)] * 2)
+                once = timing.timing([float(done.stdout)] * 2)
                 ms = round(once.median / 1e6, 2)
                 run.time(our_own(), problem, once, batch, 0, "smallmm.batched_matmul", what=kind, ms=ms)
 

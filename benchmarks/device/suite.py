@@ -20,6 +20,7 @@ from smallmm._base.shapes import meet
 from smallmm._gpu.tuned import driver_version, slug_of
 from smallmm._tools import bench
 from smallmm._tools.contenders import Contender
+from smallmm._tools.timing import repetitions_of
 
 from .. import records
 from ..records import Row
@@ -195,7 +196,7 @@ class Timer:
         """Of one call, after so many seconds of rest and then of calls that bring the clocks up."""
         time.sleep(rest)
         if warm:
-            bench.repetitions_of(call, warm * 1e9, self.clock)
+            repetitions_of(call, warm * 1e9, self.clock)
         how = {"budget_s": 0, "least": samples, "repetitions": each, "sample": self.clock}
         return bench.measure({"call": call}, **how)["call"]
 

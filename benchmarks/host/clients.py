@@ -22,7 +22,7 @@ import numpy as np
 
 import smallmm
 from smallmm import _core
-from smallmm._tools import bench
+from smallmm._tools import bench, timing
 
 from .. import records
 from .machine import machine
@@ -183,7 +183,7 @@ def measured(job: Job) -> dict[str, float]:
     with smallmm.patched("numpy"):
         seconds(job)
         report = smallmm.patch_report()
-    plain, ours, left = [], [], bench.seconds_left(SECONDS)
+    plain, ours, left = [], [], timing.seconds_left(SECONDS)
     while len(plain) < TURNS and (len(plain) < 3 or left()):
         plain.append(seconds(job, repetitions))
         with smallmm.patched("numpy"):

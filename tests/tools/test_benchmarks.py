@@ -1,6 +1,8 @@
 """The benchmarks that do not measure: rows and their files, what pages say of scripts, sizes, one timer."""
 
+import ast
 import importlib
+import inspect
 import json
 import re
 import shutil
@@ -172,6 +174,32 @@ def test_scripts_that_pages_name_exist():
             assert importlib.util.find_spec(module), f"{page}: {module}"
         for path in re.findall(r"\bbenchmarks/[\w/.-]*\.(?:py|svg|json|c|md)\b", text):
             assert (ROOT / path).exists(), f"{page}: {path}"
+
+
+def test_names_that_benchmarks_take_of_the_package_exist():
+    """Those of modules that a script imports: many run on GPUs alone."""
+    for path in BENCHMARKS.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        modules = {}
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and not node.level
+                and (node.module or "").startswith("smallmm")
+            ):
+                package = importlib.import_module(node.module)
+                for name in node.names:
+                    if not hasattr(package, name.name):
+                        importlib.import_module(f"{node.module}.{name.name}")
+                    taken = getattr(package, name.name)
+                    if inspect.ismodule(taken):
+                        modules[name.asname or name.name] = taken
+        local = {x.arg for x in ast.walk(tree) if isinstance(x, ast.arg)}  # a parameter hides a module
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                name = node.value.id
+                if name in modules and name not in local:
+                    assert hasattr(modules[name], node.attr), f"{path}: {name}.{node.attr}"
 
 
 def test_one_timer():
