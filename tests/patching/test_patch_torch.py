@@ -34,6 +34,13 @@ from smallmm._patching import patch  # noqa: E402
 L = torch.linalg
 
 
+@pytest.fixture(scope="module", autouse=True)
+def counts():
+    """Reports of other tests begin at 0."""
+    yield
+    core.clear_loop_counts("torch")
+
+
 # --- values ---------------------------------------------------------------------------------------
 
 
