@@ -66,9 +66,9 @@ class Group:
         self._library: Any = OnHost
         infos: dict[str, Any]  # what has the shape and the dtype of each
         if any(map(on_device, named.values())):
-            from .._gpu.device import _same_device  # here: most groups need none of it
+            from .._gpu.device import same_device  # here: most groups need none of it
 
-            infos, self._library = _same_device("Group", named)
+            infos, self._library = same_device("Group", named)
         else:
             infos = named = {
                 name: x if type(x) is np.ndarray else as_numpy("Group", name, without_labels(x))

@@ -69,7 +69,7 @@ def call(
     given_operands, operands = operands, dict(operands)
     given = {name: x for name, x in outs.items() if x is not None}
     arrays = {**{name: x for name, x in operands.items() if not is_number(x)}, **given}
-    infos, library = _same_device(op, arrays)
+    infos, library = same_device(op, arrays)
     operands |= {name: x for name, x in arrays.items() if name in operands}
     kinds = "biufc" if takes_complex_on_device(gufunc) else "biuf"
     for name, info in infos.items():
@@ -265,7 +265,7 @@ def _info(op: str, name: str, x: Any) -> _Info:
         ) from error
 
 
-def _same_device(op: str, arrays: dict[str, Any]) -> tuple[dict[str, _Info], Device]:
+def same_device(op: str, arrays: dict[str, Any]) -> tuple[dict[str, _Info], Device]:
     """What each array is, and the library of all on their one device; TypeError if there are several."""
     first_name = next(name for name, x in arrays.items() if on_device(x))
     first = arrays[first_name]

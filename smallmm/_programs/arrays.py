@@ -98,9 +98,9 @@ def refuse_out(
     if library_of(target).is_traced(target):
         pass
     elif on_device(target):
-        from .._gpu.device import _same_device  # here: most processes need none of it
+        from .._gpu.device import same_device  # here: most processes need none of it
 
-        writable = _same_device(name, {"an input": like, label: target})[1].writable
+        writable = same_device(name, {"an input": like, label: target})[1].writable
     elif isinstance(target, np.ndarray):
         writable = target.flags.writeable
     elif is_foreign(target):

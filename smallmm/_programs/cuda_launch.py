@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import _core
-from .._gpu.device import _same_device
+from .._gpu.device import same_device
 from .compile import compiled, dense_strides
 from .cuda_kernel import Kernel, Layout, kernel_of
 from .cuda_steps import VECTOR
@@ -36,7 +36,7 @@ class DeviceProgram:
         launched: kernel, blocks, and arguments but for addresses and numbers. Operands are arrays of a
         device, and numbers as arrays of NumPy without dimensions. `NotFused`: no kernel can."""
         given = self._sorted(names, operands)
-        _, library = _same_device(self.name, given[0])
+        _, library = same_device(self.name, given[0])
         outputs = [
             library.empty((*batch, *shape), np.dtype(dtype)) for _, dtype, shape, _ in self.described.outputs
         ]
@@ -73,7 +73,7 @@ class DeviceProgram:
         """The kernel that `run` would launch, and what the program does with a matrix. `NotFused`: there is
         no kernel."""
         arrays, numbers, launches = self._sorted(names, operands)
-        _, library = _same_device(self.name, arrays)
+        _, library = same_device(self.name, arrays)
         found: list[Kernel] = []
 
         def plan(device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
@@ -166,20 +166,20 @@ def words_of_numbers(is_number: tuple[bool, ...], inputs: tuple[Any, ...]) -> in
 def laid_out(
     given: list[Any], inputs: tuple[Any, ...], batch: tuple[int, ...]
 ) -> tuple[list[int], list[list[int]], tuple[Layout, ...]]:
-    """The batch dimensions and each input's strides over them, as `_merged` has them, and how each input
+    """The batch dimensions and each input's strides over them, as `merge_batch` has them, and how each input
     lies. given: what `_core.device_program` says of it; None for numbers."""
     own = [
-        (0,) * len(batch) if x is None else _strides_in(batch, x[1], x[2], len(shape))
+        (0,) * len(batch) if x is None else strides_in(batch, x[1], x[2], len(shape))
         for x, (_, _, shape, _) in zip(given, inputs, strict=True)
     ]
     ways = tuple(
         _layout_of(x, shape, np.dtype(dtype).itemsize, batch, steps)
         for x, (_, dtype, shape, _), steps in zip(given, inputs, own, strict=True)
     )
-    return *_merged(batch, own), ways
+    return *merge_batch(batch, own), ways
 
 
-def _strides_in(
+def strides_in(
     batch: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], core: int
 ) -> tuple[int, ...]:
     """Strides over the batch dimensions, in elements; 0 where the array is repeated."""
@@ -188,7 +188,7 @@ def _strides_in(
     return (0,) * (len(batch) - own) + steps
 
 
-def _merged(batch: tuple[int, ...], own: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
+def merge_batch(batch: tuple[int, ...], own: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
     """Batch dimensions, innermost first, and strides of each array; at least one dimension."""
     extents: list[int] = []
     merged: list[list[int]] = [[] for _ in own]

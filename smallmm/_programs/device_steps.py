@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._base.shapes import broadcast_shapes
-from .._gpu.device import _same_device
+from .._gpu.device import same_device
 from .._gpu.device_array import DeviceArray, is_dense
 from .compile import NotCompiled
 from .compose import has_namespace, namespace_of
@@ -38,7 +38,7 @@ class DeviceRunner(Runner):
 
     def __init__(self, record: Record, arrays: list[Any], xp: Any) -> None:
         named = {f"operand {i}": x for i, x in enumerate(arrays) if not isinstance(x, np.ndarray)}
-        _, self.library = _same_device(record.name, named)
+        _, self.library = same_device(record.name, named)
         super().__init__(record, arrays, xp)
 
     def _as_library(self, x: np.ndarray) -> Any:

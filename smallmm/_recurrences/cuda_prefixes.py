@@ -10,7 +10,7 @@ from .. import _core
 from .._programs.arrays import any_failed, on_host
 from .._programs.compile import dense_strides
 from .._programs.cuda_kernel import Kernel, Layout
-from .._programs.cuda_launch import _merged, _strides_in
+from .._programs.cuda_launch import merge_batch, strides_in
 from .._programs.cuda_steps import VECTOR
 from .._programs.dtypes import COMPLEX
 from .cuda_loop import INFO, Loop, loop_kernel
@@ -119,10 +119,10 @@ class Ladder:
         """The merged batch, and what each level reads and writes."""
         own, dense = [], []
         for (_, shape, strides, _), core in zip(layouts, self.shapes, strict=False):
-            own.append(_strides_in(self.batch, shape[1:], strides[1:], len(core)))
+            own.append(strides_in(self.batch, shape[1:], strides[1:], len(core)))
             items = dense_strides((*self.batch, *core), np.dtype("i1"))
-            dense.append(_strides_in(self.batch, (*self.batch, *core), items, len(core)))
-        extents, merged = _merged(self.batch, [*own, *dense])
+            dense.append(strides_in(self.batch, (*self.batch, *core), items, len(core)))
+        extents, merged = merge_batch(self.batch, [*own, *dense])
         read, written = [], []
         per_level: list[list[Stack]] = [[] for _ in self.lengths[1:]]
         last = self.lengths[0] - 1 if self.reverse else 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._gpu.device import _same_device
+from .._gpu.device import same_device
 from .._programs.arrays import any_failed, on_host
 from .._programs.compile import Description
 from .._programs.cuda_kernel import Kernel, Layout
@@ -93,7 +93,7 @@ class DeviceLoops:
     ) -> tuple[list[Any], list[np.ndarray]]:
         """The prefixes of series, and codes of failures, as far as there are any."""
         given = {f"xs[{i}]": x for i, x in enumerate(arrays)}
-        _, library = _same_device(name, given)
+        _, library = same_device(name, given)
         key = arrays[0].shape[0], batch, chunk, reverse
         if key not in self._ladders:
             if len(self._ladders) >= _MOST_LAYOUTS:
@@ -107,7 +107,7 @@ class DeviceLoops:
         given = [*scan.operands[:count], *scan.xs, *scan.operands[count + moves :]]
         arrays, numbers, loop = sort(scan, given)
         names = [n for n, number in zip(scan.function._names, loop.is_number, strict=True) if not number]
-        _, library = _same_device(scan.name, dict(zip(names, arrays, strict=True)))
+        _, library = same_device(scan.name, dict(zip(names, arrays, strict=True)))
         return arrays, numbers, library, loop
 
     def _known_for(
