@@ -26,7 +26,7 @@ __device__ inline int follow(const int *pivots, long long step, int (&position)[
     }
 #pragma unroll
     for (int turn = 0; turn < ROWS; turn++)
-#pragma unroll 8
+#pragma unroll(N > 32 ? 8 : 32)
         for (int l = 0; l < least(LANES, N - turn * LANES); l++) {
             const int k = turn * LANES + l, p = from_lane(pivot[turn], l);
 #pragma unroll
