@@ -135,9 +135,7 @@ int smm_cuda_most_order(smm_op op, smm_dtype dtype) {
     static uint8_t found[SMM_OPS][SMM_DTYPE_COUNT]; /* the same for whoever looks: calls ask time and again */
     uint8_t known = __atomic_load_n(&found[op][dtype], __ATOMIC_RELAXED);
     if (known == UNKNOWN) {
-        known = takes_order(op, dtype, SMM_CUDA_MOST_ORDER + 1) ? TO_LARGE
-                : takes_order(op, dtype, 1)                     ? YES
-                                                                : NO;
+        known = takes_order(op, dtype, SMM_CUDA_MOST_ORDER + 1) ? TO_LARGE : takes_order(op, dtype, 1) ? YES : NO;
         __atomic_store_n(&found[op][dtype], known, __ATOMIC_RELAXED);
     }
     return known == TO_LARGE ? SMM_MOST_ORDER : known == YES ? SMM_CUDA_MOST_ORDER : 0;

@@ -1,10 +1,10 @@
 /* systems.cuh: factors of matrices and solutions of their systems, with the order of operations of csrc/reference/lu.c,
  * cholesky.c and inv.c:
  *
- * LU of M x N matrices with partial pivoting by |re| + |im| (LU); of square ones X of A X = B (SOLVE, or LU_SOLVE from what LU gave), the inverse of
- * complex A as X of A X = I and that of real A by elimination (INV), and determinants (DET, SLOGDET); L of Hermitian
- * A = L L^H, from A's lower triangle (CHOLESKY), and X of A X = B with such A (SOLVE_POS); X of L L^H X = B, in the
- * form UPPER of U^H U X = B (CHO_SOLVE), or of triangular A (SOLVE_TRIANGULAR).
+ * LU of M x N matrices with partial pivoting by |re| + |im| (LU); of square ones X of A X = B (SOLVE, or LU_SOLVE from
+ * what LU gave), the inverse of complex A as X of A X = I and that of real A by elimination (INV), and determinants
+ * (DET, SLOGDET); L of Hermitian A = L L^H, from A's lower triangle (CHOLESKY), and X of A X = B with such A
+ * (SOLVE_POS); X of L L^H X = B, in the form UPPER of U^H U X = B (CHO_SOLVE), or of triangular A (SOLVE_TRIANGULAR).
  *
  * LANES threads have a matrix: as many as a warp or fewer go through it column by column, those of a block panel by
  * panel. It has M rows of its own, those of COLUMNS right-hand sides, and what Own names beside them.

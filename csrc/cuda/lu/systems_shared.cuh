@@ -5,7 +5,8 @@
  * Shared memory: the elements of all matrices, unless these are OUTSIDE, and what is beside them; then their integers;
  * COLUMNS right-hand sides at a time.
  * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix.
- * Limits: LANES a power of two, up to 32 for complex matrices and LU of rectangular ones alone; MATRICES * LANES = THREADS. */
+ * Limits: LANES a power of two, up to 32 for complex matrices and LU of rectangular ones alone; MATRICES * LANES =
+ * THREADS. */
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
