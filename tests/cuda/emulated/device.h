@@ -53,6 +53,8 @@ void emulated_end_of_copies();
 void emulated_copies_done(int sets_left);
 /* Lets others run. */
 void emulated_yield();
+void emulated_arrive(const void *arrival);
+void emulated_arrived(const void *arrival);
 void emulated_fail(const char *what);
 }
 

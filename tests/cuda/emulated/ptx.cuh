@@ -43,7 +43,10 @@ EMULATED_ORDERED inline void begin_arrivals(Arrival *arrival) {
     emulated_aligned(arrival, 8);
     *arrival = 0;
 }
-EMULATED_ORDERED inline void expect(Arrival *arrival, unsigned bytes) { *arrival += bytes; }
+EMULATED_ORDERED inline void expect(Arrival *arrival, unsigned bytes) {
+    *arrival += bytes;
+    emulated_arrive(arrival);
+}
 EMULATED_ORDERED inline void copy_bulk(T *to, const void *from, unsigned bytes, Arrival *arrival) {
     emulated_aligned(to, 16);
     emulated_aligned(from, 16);
@@ -55,6 +58,7 @@ EMULATED_ORDERED inline void copy_bulk(T *to, const void *from, unsigned bytes, 
 }
 EMULATED_ORDERED inline void wait_for(Arrival *arrival, int parity) {
     while (static_cast<int>(*static_cast<volatile Arrival *>(arrival) / EMULATED_SET % 2) == parity) emulated_yield();
+    emulated_arrived(arrival);
 }
 inline void written_for_bulk() {}
 inline void store_bulk(T *to, const T *from, unsigned bytes) {

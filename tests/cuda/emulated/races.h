@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,13 @@ struct Word {
 };
 
 static std::vector<Clock> clocks, clocks_of_reads;
-static std::vector<Word> words;               /* of the shared memory, and of the arrays */
-static unsigned blocks;                       /* that have begun */
-static const char *arrays_begin, *arrays_end; /* shared arrays with a size of their own */
+struct Arrived {
+    Clock known, read;
+};
+static std::map<const void *, Arrived> arrivals; /* what threads knew when they arrived there */
+static std::vector<Word> words;                  /* of the shared memory, and of the arrays */
+static unsigned blocks;                          /* that have begun */
+static const char *arrays_begin, *arrays_end;    /* shared arrays with a size of their own */
 
 /* Where in the texts of the kernel, and where that is inlined. */
 static void print_line(const void *instruction) {
@@ -143,12 +148,29 @@ static void note(const void *address, int count, bool writes, const void *from) 
 
 static void begin_races(unsigned count) {
     blocks++;
+    arrivals.clear();
     clocks.assign(count, Clock(count));
     for (unsigned i = 0; i < count; i++) clocks[i][i] = 1;
     clocks_of_reads = clocks;
 }
 
 extern "C" {
+/* What a thread wrote before it arrived is seen by those who waited for that. */
+void emulated_arrive(const void *at) {
+    const unsigned me = threadIdx.x;
+    Arrived &it = arrivals[at];
+    it.known.resize(clocks.size());
+    it.read.resize(clocks.size());
+    take_later(it.known, clocks[me]);
+    take_later(it.read, clocks_of_reads[me]);
+    clocks_of_reads[me][me] = ++clocks[me][me];
+}
+void emulated_arrived(const void *at) {
+    const auto it = arrivals.find(at);
+    if (it == arrivals.end()) return;
+    take_later(clocks[threadIdx.x], it->second.known);
+    take_later(clocks_of_reads[threadIdx.x], it->second.read);
+}
 #define EMULATED_ACCESS(bytes) \
     void __tsan_read##bytes(void *at) { note(at, bytes, false, __builtin_return_address(0)); } \
     void __tsan_write##bytes(void *at) { note(at, bytes, true, __builtin_return_address(0)); } \
