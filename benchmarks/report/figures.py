@@ -127,6 +127,7 @@ def draw_headline(path: Path, found: dict[str, dict[str, Cases]]) -> None:
             axis.set_yticks([1, 2, 5, 10, 20, 50, 100], minor=False)
             axis.set_ylim(0.8, None)
             axis.set_title(f"{words}\n{machine}")
+    over_orders(max(axes.flat, key=lambda axis: axis.dataLim.x1))  # that all share
     labelled(axes, "n", "times faster")
     legend(figure, axes.flat, first=("than NumPy", BEST))
     save(figure, path)

@@ -26,7 +26,7 @@ COLOURS = {
     "cuSPARSE": "#aec7e8",
 }
 DASHES = {"MKL JIT loop": "--"}
-ORDERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+ORDERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
 
 
 def colour(contender: str) -> str:
@@ -54,9 +54,9 @@ def _library(contender: str) -> str:
 
 
 def over_orders(axis: Any, orders: Iterable[int] = ORDERS) -> None:
-    """Orders along a logarithmic axis."""
+    """Orders along a logarithmic axis, as far as the lines reach."""
     axis.set_xscale("log")
-    axis.set_xticks(list(orders), minor=False)
+    axis.set_xticks([n for n in orders if n <= axis.dataLim.x1], minor=False)
     axis.set_xticks([], minor=True)
     axis.xaxis.set_major_formatter("{x:.0f}")
     axis.grid(alpha=0.3)
