@@ -47,8 +47,9 @@ INLINE bool cholesky_single_column(numbers_matrix l, intptr_t k, intptr_t last) 
     return lane_any(lane_greater(square, lane_set(0)));
 }
 
-/* One c128 matrix of order 32, 64 and 128 took 3.2, 5.7 and 9.4 times as long in the lanes, a f64 one 1.7, 3 and 4.
- * Of complex ones in the lanes so many bytes leave the caches of a core. */
+/* One c128 matrix of order 32, 64 and 128 took 3.2, 5.7 and 9.4 times as long in the lanes, one of f64 1.7, 3 and 4.
+ * LANES matrices of more bytes than CHOLESKY_LANES_MOST leave the caches of a core: then one at a time is faster for
+ * any number of them (AMD EPYC family 26 model 2, AVX-512, November 2026). */
 enum {
     CHOLESKY_SINGLE_FIRST = PARTS == 1 ? 192 : 16 * LANES,
     CHOLESKY_SINGLE_EACH = PARTS == 1 ? 240 : 9 * LANES,

@@ -5,10 +5,9 @@
  * texts are ordinary C: constant shapes are constant arguments of inlined functions. A `mask` holds a truth
  * value per lane; masks combine by & | ~, and lane_select(m, x, y) is x where m holds, else y. lane_bits and lane_mask
  * turn a mask into an integer, bit l for lane l, and back. lane_turn multiplies the complex numbers in a vector, pairs
- * of lanes, by i: (re, im) becomes (-im, re); lane_re and lane_im make
- * them (re, re) and (im, im). lane_or combines the bits of two vectors. lane_max(x, y) is x where it is greater, else
- * y. lane_fma(x, y, z) is x y
- * + z, lane_fnma z - x y, rounded once, but in `portable`; lane_fnma_once is everywhere.
+ * of lanes, by i: (re, im) becomes (-im, re); lane_re and lane_im make them (re, re) and (im, im). lane_or combines the
+ * bits of two vectors. lane_max(x, y) is x where it is greater, else y. lane_fma(x, y, z) is x y + z, lane_fnma
+ * z - x y, rounded once, but in `portable`; lane_fnma_once is everywhere.
  */
 #ifndef SMM_LANE_H
 #define SMM_LANE_H

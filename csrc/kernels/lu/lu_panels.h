@@ -89,7 +89,7 @@ SHARED void KERNEL(lu_panel)(panel_stack *s, const T *w, int32_t (*at)[LANES], i
 SHARED void KERNEL(lu_panel_beside)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) {
     lu_panel(s, w, at, k, 1);
 }
-SHARED void KERNEL(lu_panel_beside_few)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) {
+SHARED void KERNEL(lu_panel_beside_four)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) {
     lu_panel(s, w, at, k, PANEL);
 }
 typedef void lu_panel_fn(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k);
@@ -191,7 +191,7 @@ INLINE void lu_step_alone(panel_stack *s, intptr_t lane, intptr_t k, const int t
 }
 
 /* The panels of so many matrices. */
-SHARED void KERNEL(lu_panel_of_few)(panel_stack *s, intptr_t k, intptr_t count) {
+SHARED void KERNEL(lu_panels_alone)(panel_stack *s, intptr_t k, intptr_t count) {
     const intptr_t steps = lu_steps(s, k);
     for (intptr_t lane = 0; lane < count; lane++) {
         lu_load_alone(s, lane, k);
@@ -232,8 +232,8 @@ INLINE void lu_follow(panel_stack *s, intptr_t k, intptr_t count, const int side
         }
     }
 }
-SHARED void KERNEL(lu_panel_of_few_beside)(panel_stack *s, intptr_t k, intptr_t count, intptr_t sides) {
-    KERNEL(lu_panel_of_few)(s, k, count);
+SHARED void KERNEL(lu_panels_alone_beside)(panel_stack *s, intptr_t k, intptr_t count, intptr_t sides) {
+    KERNEL(lu_panels_alone)(s, k, count);
     if (sides == 1) lu_follow(s, k, count, 1);
     if (sides == PANEL) lu_follow(s, k, count, PANEL);
 }
@@ -511,7 +511,7 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
     const intptr_t beside = !few || !sides ? 0 : sides == 1 ? 1 : PANEL; /* in the lanes */
     lu_panel_fn *const panel = !beside       ? KERNEL(lu_panel)
                                : beside == 1 ? KERNEL(lu_panel_beside)
-                                             : KERNEL(lu_panel_beside_few);
+                                             : KERNEL(lu_panel_beside_four);
     const strides a = strides_of(&call->a);
     panel_stack *const s = smm_kernel_workspace();
     panel_stack_in(s, s + 1, m, n, panel_odd_pitch(n));
@@ -531,7 +531,7 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
             panel_load(s, &call->a, q, count);
         for (intptr_t k = begun ? PANEL : 0; k < steps; k += PANEL) {
             if (alone)
-                KERNEL(lu_panel_of_few_beside)(s, k, count, beside);
+                KERNEL(lu_panels_alone_beside)(s, k, count, beside);
             else
                 panel(s, s->w, s->at, k);
             for (intptr_t l = 0; l < count; l++) {

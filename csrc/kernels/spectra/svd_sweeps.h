@@ -29,19 +29,17 @@ static unsigned svd_jacobi_needs(const smm_call *call) {
 }
 static unsigned svd_bidiagonal_needs(const smm_call *call) { return svd_jacobi_needs(call) ? 0 : SMM_UNFIT; }
 
-INLINE smm_operand svd_transposed(smm_operand x) { return (smm_operand){x.data, x.batch, x.col, x.row}; }
-
 /* Of SVD and SVD_FULL, or of SVDVALS, which has no vectors. */
 INLINE svd_operands svd_operands_of(const smm_call *call, const bool vectors) {
     const bool wide = call->m < call->n, full = call->op == SMM_OP_SVD_FULL;
-    const smm_operand across = svd_transposed(call->a);
+    const smm_operand across = smm_transposed(call->a);
     svd_operands o = {.a = wide ? across : call->a, .m = call->m, .n = call->n};
     if (wide) o.m = call->n, o.n = call->m;
     o.k = full ? o.m : o.n;
     o.s = vectors ? call->svd.s : call->svdvals.s;
     o.info = vectors ? call->svd.info : call->svdvals.info;
     if (!vectors) return o;
-    const smm_operand u = call->svd.u, v = svd_transposed(call->svd.vt);
+    const smm_operand u = call->svd.u, v = smm_transposed(call->svd.vt);
     o.large = wide ? v : u;
     o.small = wide ? u : v;
     return o;
