@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import smallmm
+from smallmm._functions.tensors import _sum_factorized
 from smallmm._programs.fused import Fused
 from smallmm._programs.interpreter import interpret
 from smallmm._tools.timing import measure
@@ -61,7 +62,7 @@ CASES: dict[str, tuple[Any, Callable[[int], tuple[np.ndarray, ...]], int]] = {
         168,
     ),
     "sum_factorized 4": (
-        smallmm._functions.tensors._sum_factorized,
+        _sum_factorized,
         lambda b: (RNG.standard_normal((4, 4)), RNG.random((b, 4, 4, 4)), RNG.random((b, 4, 4, 4))),
         1536,
     ),

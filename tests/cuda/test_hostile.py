@@ -85,7 +85,7 @@ def test_interface_with(field, values, said):
         with pytest.raises(
             BufferError, match="solve: b is a .*Array whose __cuda_array_interface__ .*" + said
         ):
-            _device._same_device("solve", {"b": interface(**{field: value})})
+            _device.same_device("solve", {"b": interface(**{field: value})})
         with pytest.raises(BufferError, match="inv: a is a .*Array whose __cuda_array_interface__ .*" + said):
             smallmm.inv(interface(**{field: value}))
 
