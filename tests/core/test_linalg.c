@@ -556,9 +556,9 @@ static void check_orders(enum hardness hardness, int draws) {
                              hardness);
             }
 }
-static void test_good(void) { check_orders(GOOD, quick ? 4 : 12); }
-static void test_mixed(void) { check_orders(MIXED, quick ? 2 : 6); }
-static void test_hard(void) { check_orders(HARD, quick ? 4 : 16); }
+static void test_good(void) { check_orders(GOOD, quick ? 4 : 8); }
+static void test_mixed(void) { check_orders(MIXED, quick ? 2 : 4); }
+static void test_hard(void) { check_orders(HARD, quick ? 4 : 8); }
 
 /* Orders beyond, around multiples of what vectors and panels hold. */
 static void test_large(void) {
@@ -568,7 +568,7 @@ static void test_large(void) {
         for (int order = 0; order < COUNT; order++) {
             const intptr_t n = orders[order], few = n <= 66 ? 9 : quick ? 1 : 2;
             if (quick && (order + i) % (n > 66 ? 16 : 6)) continue;
-            for (int draw = 0; draw < (quick ? 1 : 3); draw++)
+            for (int draw = 0; draw < (quick ? 1 : 2); draw++)
                 check_random(&operations[i], dtype_of(&operations[i], draw + order + i), 1 + random_below(few), n, n,
                              random_width(),
                              (order + draw) % 3 ? GOOD
@@ -607,7 +607,7 @@ static void test_rectangular(void) {
     enum { SHAPES = sizeof shapes_of_a / sizeof *shapes_of_a };
     for (int i = 0; i < OPERATIONS; i++) {
         if (!is_rectangular(&operations[i])) continue;
-        for (int draw = 0; draw < (quick ? 24 : 300); draw++) {
+        for (int draw = 0; draw < (quick ? 24 : 160); draw++) {
             const intptr_t m = draw < SHAPES ? shapes_of_a[draw][0] : 1 + random_below(32);
             const intptr_t n = draw < SHAPES ? shapes_of_a[draw][1] : 1 + random_below(32);
             if (operations[i].sizes == COMPLETE && m > SMM_MOST_ORDER) continue;
@@ -636,7 +636,7 @@ static void test_single(void) {
             const intptr_t m = shapes[shape][0], n = shapes[shape][1];
             if (m != n && !is_rectangular(&operations[i])) continue;
             if (quick && m + n > 66 && (shape + i) % 4) continue;
-            for (int draw = 0; draw < (quick ? 4 : 12); draw++)
+            for (int draw = 0; draw < (quick ? 4 : 8); draw++)
                 check_random(&operations[i], dtype_of(&operations[i], draw), 1 + random_below(m + n > 66 ? 2 : 9), m, n,
                              1,
                              draw % 3   ? GOOD

@@ -284,8 +284,8 @@ def kinds():
         check(mixed, *arrays, RNG.random(300).astype(np.float32))
         check(mixed, *arrays, arrays[0][:7, None])
         check(mixed, *arrays, 0.3)
-    for dtype in halves:
-        for n, lanes in ((3, 1), (4, 1), (3, 2), (4, 8)):
+    for dtype, sizes in zip(halves, (((3, 1), (4, 8)), ((4, 1), (3, 2))), strict=True):
+        for n, lanes in sizes:
             a, x = positive(n, (COUNT,)).astype(dtype), RNG.standard_normal((COUNT, n)).astype(dtype)
             check(inverse, a, x, lanes=lanes)
         check(smallmm.kalman_step, *kalman(4, 2, dtype))
@@ -363,8 +363,8 @@ def large():
         ),
         systems.ex(*some),
     )
-    for dtype in (np.float16, np.float64, np.complex128):
-        a, b = normal((3, 40, 40), dtype), normal((40, 40), dtype)
+    for dtype in (np.float16, np.complex128):
+        a, b = normal((3, 34, 34), dtype), normal((34, 34), dtype)
         same(of_each_kind.ex(on_device(a), on_device(b)), of_each_kind.ex(a, b))
     plan = smallmm.explain(of_each_kind, on_device(a), on_device(b))
     assert (plan.fused, plan.matrices) == (False, 3), plan

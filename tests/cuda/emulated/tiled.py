@@ -94,7 +94,7 @@ def main():
         check(chance, rng, shape, dtype, scaled=i % 3 == 2, row=i % 4 > 0)
     for shape in ((1, 70, 37, 20), (2, 50, 3000, 9)):
         check(chance, rng, shape, np.dtype(float), scaled=False, row={"kernel": "matmul_tiled", **TENSOR})
-    for ways in itertools.product(("flat", "transposed"), repeat=2):  # whole tiles of aligned vectors
+    for ways in itertools.permutations(("flat", "transposed")):  # whole tiles of aligned vectors
         for row, dtype in (
             (TENSOR, float),
             (TENSOR, complex),
