@@ -330,7 +330,9 @@ def constant(xp: Any, values: Any, like: Any) -> Any:
     """Values as an array of the library, dtype and device of another."""
     if xp is np:
         return np.asarray(values, like.dtype)
-    return from_host(xp, np.asarray(values).tolist(), like, like.dtype)
+    values = np.asarray(values)
+    x = from_host(xp, values.tolist(), like, like.dtype)
+    return x if values.size else xp.reshape(x, values.shape)  # lists of nothing do not tell
 
 
 def from_host(xp: Any, values: Any, like: Any, dtype: Any = None) -> Any:

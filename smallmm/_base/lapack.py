@@ -52,7 +52,8 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
     stacks = without_ones(gufunc, named)  # vectorize takes 32 batch dimensions
     signature, numbers = fixed_signature(gufunc, operands), [arithmetic(x) for x in dtypes]
     try:
-        with closing(over_stack(of_one, batch_shape(gufunc, stacks), broadcast(gufunc, stacks))) as each:
+        shape = batch_shape(gufunc, stacks)
+        with closing(over_stack(of_one, shape, broadcast(gufunc, stacks))) as each, np.errstate(all="ignore"):
             results = np.vectorize(lambda *_: next(each), numbers, signature=signature)(*stacks.values())
     except ImportError as error:
         shape = arrays[0].shape[-2:]

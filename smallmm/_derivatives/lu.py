@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from .._base.composition import adjoint, conjugate, identity
-from .._functions.lu import lu_solve, permutation
+from .._functions.lu import lu_solve, permuted
 from .._functions.products import matmul
 from .._functions.systems import solve_triangular
 from .._libraries.recording import Arrays, Rule
@@ -34,7 +34,7 @@ def factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     right = adjoint(xp, solve_triangular(square, adjoint(xp, left), lower=False))
     if m < n:
         right = xp.concat([right, beside], axis=-1)
-    return (matmul(permutation(xp, pivots, m, lu).mT, right),)
+    return (permuted(xp, pivots, right, back=True),)
 
 
 def _identity(xp: Any, m: int, k: int, like: Any) -> Any:
@@ -53,9 +53,8 @@ def _solution(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, transpo
     else:
         tb = lu_solve((lu, pivots), g, 2)
         ta = -matmul(tb, adjoint(xp, x))
-    n = lu.shape[-1]
-    ta = matmul(permutation(xp, pivots, n, lu), ta)
-    lower, upper = xp.tril(lu, k=-1) + identity(xp, n, lu), xp.triu(lu)
+    ta = permuted(xp, pivots, ta)
+    lower, upper = xp.tril(lu, k=-1) + identity(xp, lu.shape[-1], lu), xp.triu(lu)
     of_upper = xp.triu(matmul(adjoint(xp, lower), ta))
     return xp.tril(matmul(ta, adjoint(xp, upper)), k=-1) + of_upper, None, tb
 

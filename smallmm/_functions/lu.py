@@ -220,7 +220,7 @@ def _factors(kind: str, xp: Any, a: Any) -> tuple[Any, ...]:
     bad = (info > 0)[..., None, None]
     lower = xp.where(bad, constant(xp, np.nan, lower), lower)
     rows = constant(xp, np.arange(m), pivots)
-    order = rows + xp.zeros_like(pivots[..., :1])  # row i of L U is row order_i of A
+    order = rows + xp.zeros_like(info)[..., None]  # row i of L U is row order_i of A
     for i in range(k):
         at = pivots[..., i : i + 1]
         there = count(xp, xp.where(rows == at, order, xp.zeros_like(order)))[..., None]
@@ -302,11 +302,11 @@ def lu_solve(
     return run_from_the_right("lu_solve", gufunc, operands, out)
 
 
-def permutation(xp: Any, pivots: Any, m: int, like: Any) -> Any:
-    """P of P A = L U for A of m rows, of the dtype and device of another array."""
-    k = pivots.shape[-1]
+def permuted(xp: Any, pivots: Any, x: Any, back: bool = False) -> Any:
+    """P x of P A = L U; or P^T x, by which rows come back to where they were."""
+    k, m = pivots.shape[-1], x.shape[-2]
     if k < m:  # rows that no step exchanges with
-        rest = constant(xp, np.arange(k, m), pivots) + xp.zeros_like(pivots[..., :1])
-        pivots = xp.concat([pivots, rest], axis=-1)
-    one = identity(xp, m, like)
-    return lu_solve((one, pivots), one)
+        rest = constant(xp, np.arange(k, m), pivots)
+        rest = xp.broadcast_to(rest, (*pivots.shape[:-1], m - k))
+        pivots = xp.astype(xp.concat([pivots, rest], axis=-1), pivots.dtype)  # programs join numbers
+    return lu_solve((identity(xp, m, x), pivots), x, trans=1 if back else 0)

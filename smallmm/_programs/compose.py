@@ -203,8 +203,12 @@ def differences(xp: Any, x: Any, y: Any) -> Any:
     return x - y
 
 
-def cast(xp: Any, x: Any, dtype: str) -> Any:
-    return x.astype(dtype) if xp is np else xp.astype(x, getattr(xp, dtype))  # NumPy 2.0 has no such function
+def cast(xp: Any, x: Any, dtype: str | np.dtype) -> Any:
+    """Elements of another dtype, which NumPy may have of ml_dtypes, without warnings of what is too large."""
+    if xp is not np:
+        return xp.astype(x, getattr(xp, str(dtype)))
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
 
 
 def sums(xp: Any, x: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from .. import _core
 from .._base.shapes import absent_dimensions, broadcast_shapes, core_dimensions
 from .._calls.arrays import call
-from .compose import joined, power_of_two
+from .compose import cast, joined, power_of_two
 from .dtypes import BOOL, COMPLEX
 from .record import Record, Step, Value, View, basic_index, elementwise
 
@@ -122,7 +122,7 @@ class Runner:
             case "map":
                 result = self._map(step)
             case "convert":
-                result = converted(self.xp, self.seen(step.operands[0])[0], step.target.dtype)
+                result = cast(self.xp, self.seen(step.operands[0])[0], step.target.dtype)
             case _:
                 dims = dimensions(step)
                 parts = [self._aligned(x, dims) for x in step.operands]
@@ -136,7 +136,7 @@ class Runner:
         answer, _ = self.seen(x.view)
         if x.dtype == BOOL and x.view.dtype != BOOL:
             return answer != 0
-        return answer if x.dtype == x.view.dtype else converted(self.xp, answer, x.dtype)
+        return answer if x.dtype == x.view.dtype else cast(self.xp, answer, x.dtype)
 
     def side_by_side(self, columns: list[Any]) -> Any:
         """One array of several, along the last axis."""
@@ -178,12 +178,6 @@ class Runner:
         results = _with_all_dimensions(step.label, gufunc, absent, operands, self.xp)
         for value, x in zip(step.results, results, strict=True):
             self.stacks[value] = x, x.ndim - len(value.shape)
-
-
-def converted(xp: Any, x: Any, dtype: np.dtype) -> Any:
-    """Elements of another dtype, which NumPy may have of ml_dtypes."""
-    with np.errstate(all="ignore"):
-        return xp.astype(x, dtype if xp is np else getattr(xp, dtype.name))
 
 
 def dimensions(step: Step) -> int:

@@ -12,7 +12,7 @@ from .._base.composition import identity
 from .._base.errors import explain_pivots, shown, wrong_dtype
 from .._base.shapes import dtype_of, is_bfloat16, is_number_type
 from .._calls.arrays import as_numpy, without_labels
-from .._functions.lu import permutation
+from .._functions.lu import permuted
 from .._libraries import library_of, on_device
 from .._programs.compose import cast, namespace_of
 
@@ -138,18 +138,13 @@ def _lu(op: str, a: Any, lu: Any, pivots: Any, u: Any = None) -> Any:
     wrong = explain_pivots(op, _core.lu_solve, as_numpy(op, "pivots", on_host))
     if wrong is not None:
         raise wrong
-    own = lu
     xp, (a, lu), u = _wide(op, {"a": a, "LU": lu}, ("LU",))
     _matrices(op, "a", a)
     m, n = a.shape[-2:]
     k = min(m, n)
     lower = xp.tril(lu[..., :k], k=-1) + identity(xp, m, lu)[:, :k]
     product = _product(op, xp, lower, xp.triu(lu[..., :k, :]))
-    moved = (
-        _on_device_permuted(xp, own, a, pivots)
-        if on_device(pivots)
-        else _permuted(a, as_numpy(op, "pivots", pivots))
-    )
+    moved = permuted(xp, pivots, a) if on_device(pivots) else _permuted(a, as_numpy(op, "pivots", pivots))
     size = max(n, 1) * _norm(xp, a) * u
     return _ratio(xp, _norm(xp, _difference(op, "a", moved, product)), size)
 
@@ -178,12 +173,6 @@ def _permuted(a: np.ndarray, pivots: np.ndarray) -> np.ndarray:
         np.put_along_axis(a, at, a[..., i : i + 1, :], -2)
         a[..., i : i + 1, :] = row
     return a
-
-
-def _on_device_permuted(xp: Any, lu: Any, a: Any, pivots: Any) -> Any:
-    """The same by the matrix P."""
-    p = permutation(xp, pivots, a.shape[-2], lu)
-    return xp.matmul(cast(xp, p, str(a.dtype).rpartition(".")[2]), a)
 
 
 def _cholesky(op: str, a: Any, c: Any, lower: bool | None = None) -> Any:

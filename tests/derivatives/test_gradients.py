@@ -575,6 +575,19 @@ class TestTorch:
         (ld.sum() + smallmm.ldl_solve(ld, pivots, b, **options).sum()).backward()
         assert (a.grad.shape, b.grad.shape) == (a.shape, b.shape)
 
+    @pytest.mark.parametrize("shape", [(3, 0), (0, 3), (2, 3, 0), (2, 0, 3), (0, 3, 2)])
+    def test_factors_without_elements(self, torch, shape):
+        for function in (smallmm.lu_factor, smallmm.lu):
+            a = torch.zeros(shape, requires_grad=True)
+            sum(x.sum() for x in function(a) if x.requires_grad).backward()
+            assert a.grad.shape == a.shape
+        torch.autograd.gradcheck(lambda a: smallmm.lu(a)[1:], torch.eye(3, 2).double().requires_grad_())
+
+    def test_factors_of_many_rows(self, torch):
+        """More than kernels of solves with factors take."""
+        a = torch.arange(600.0, dtype=torch.float64).sin().reshape(300, 2).requires_grad_()
+        torch.autograd.gradcheck(lambda a: smallmm.lu_factor(a).LU, a, fast_mode=True)
+
     def test_second_derivatives_of_singular_determinants(self, torch):
         a = torch.tensor(SINGULAR["rank 2 of 3"], dtype=torch.float64)
         x = torch.stack([a, a + torch.eye(3)]).requires_grad_()

@@ -170,6 +170,12 @@ def test_no_warnings():
         assert smallmm.det(1e200 * EYE(2)) == np.inf
         assert np.isnan(smallmm.slogdet(np.full((2, 2), np.nan)).logabsdet)
         assert smallmm.inv([[1e-310]])[0, 0] == np.inf
+        large = np.full((2, 3, 3), 3e4, np.float16)
+        assert np.all(smallmm.einsum("bij,bjk,bkl->bil", large, large, large) == np.inf)
+        small = np.array([[2, 6e-8], [0, 2]], np.float16)
+        assert smallmm.sqrtm(small)[0, 1] == smallmm.logm(small)[0, 1] < 6e-8
+        beyond_kernels = np.full((130, 130), 10, np.float32)
+        assert np.all(smallmm.expm(beyond_kernels) == np.inf)
     with pytest.warns(RuntimeWarning, match="overflow encountered in cast"):
         smallmm.matmul(np.full((2, 2), 1e300), EYE(2), out=np.empty((2, 2), np.float32))
     with pytest.warns(RuntimeWarning, match="overflow"):

@@ -993,6 +993,15 @@ class TestFactorsOfLU:
         p, *_ = results
         assert p.dtype == (np.int32 if "p_indices" in options else number)
 
+    @pytest.mark.parametrize(("m", "n"), [(3, 0), (0, 3), (0, 0)])
+    def test_without_elements(self, m, n):
+        """By steps, and as steps of a program."""
+        for function in (smallmm.lu, smallmm.fuse("(m,n)")(lambda a: smallmm.lu(a))):
+            for batch in ((), (2,), (0,)):
+                p, lower, upper = function(ONES((*batch, m, n)))
+                assert_same_bits(p, np.broadcast_to(EYE(m), (*batch, m, m)).copy())
+                assert (lower.shape, upper.shape) == ((*batch, m, 0), (*batch, 0, n))
+
     def test_singular(self, rng):
         a = rng.standard_normal((3, 4, 4))
         good = smallmm.lu(a)
