@@ -172,9 +172,10 @@ class Runner:
         absent = absent_dimensions(own, inputs)
         cores = [len([d for d in dims if d not in absent]) for dims in inputs]
         most = max(x.ndim - core for x, core in zip(own, cores, strict=True))
+        names = (name for name, direction, *_ in _core.operations[step.operation] if direction == "in")
         operands = {}
-        for i, (view, core) in enumerate(zip(step.operands, cores, strict=True)):
-            operands[f"operand {i}"] = self._aligned(view, most + core)
+        for name, view, core in zip(names, step.operands, cores, strict=False):
+            operands[name] = self._aligned(view, most + core)
         results = _with_all_dimensions(step.label, gufunc, absent, operands, self.xp)
         for value, x in zip(step.results, results, strict=True):
             self.stacks[value] = x, x.ndim - len(value.shape)

@@ -703,6 +703,16 @@ def test_large_matrices_go_step_by_step(rng):
     np.testing.assert_array_equal(product(wide), smallmm.matmul(smallmm.matmul(wide, wide.mT), wide))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", ["d", "D"])
+def test_pivots_of_large_matrices_are_integers(rng, dtype):
+    """Where LAPACK runs a step, too."""
+    a, b = rng.standard_normal((2, 2, 130, 130)).astype(dtype)
+    a += np.exp(1j * b).astype(dtype) if dtype == "D" else 0
+    solution = fuse(lambda a, b: smallmm.lu_solve(smallmm.lu_factor(a), b), "(n,n),(n,k)")
+    assert_same(solution(a, b), smallmm.lu_solve(smallmm.lu_factor(a), b))
+
+
 def test_deep_products(rng):
     a = rng.standard_normal((3, 2, 5000))
     fused = fuse(lambda a: a @ a.mT, "(m,n)")
