@@ -11,7 +11,7 @@ from .._base.errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
 from .._base.options import flag, integer, pair
 from .._calls.arrays import without_labels
 from .._calls.calls import run
-from .._calls.twins import twin_of, with_info
+from .._calls.twins import twin_of
 from .._libraries import is_group
 from .systems import SolveExResult
 
@@ -101,22 +101,12 @@ def solve_tridiagonal(
     return run("solve_tridiagonal", gufunc, operands, (out,), None, SINGULAR, tried)
 
 
-@twin_of(solve_tridiagonal)
-def solve_tridiagonal_ex(*args: Any, **options: Any) -> SolveExResult:
-    """`solve_tridiagonal` that never raises for singular matrices: ``(x, info)``.
-
-    Returns
-    -------
-    SolveExResult
-        ``x``: as of `solve_tridiagonal`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is zero or overflows.
-
-    Examples
-    --------
-    >>> smallmm.solve_tridiagonal_ex([0.0], [1.0, 0.0], [0.0], [1.0, 1.0]).info
-    np.int32(2)
-    """
-    return with_info(solve_tridiagonal, SolveExResult, args, options)
+solve_tridiagonal_ex = twin_of(
+    solve_tridiagonal,
+    SolveExResult,
+    "0, or k if pivot k, counted from 1, is the first that is zero or overflows",
+    {"[0.0], [1.0, 0.0], [0.0], [1.0, 1.0]": "np.int32(2)"},
+)
 
 
 @computed_by("solve_banded")
@@ -188,22 +178,12 @@ def solve_banded(
     return run("solve_banded", "solve_banded", operands, (out,), None, SINGULAR)
 
 
-@twin_of(solve_banded)
-def solve_banded_ex(*args: Any, **options: Any) -> SolveExResult:
-    """`solve_banded` that never raises for singular matrices: ``(x, info)``.
-
-    Returns
-    -------
-    SolveExResult
-        ``x``: as of `solve_banded`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is zero or overflows.
-
-    Examples
-    --------
-    >>> smallmm.solve_banded_ex((0, 0), [[1.0, 0.0]], [1.0, 1.0]).info
-    np.int32(2)
-    """
-    return with_info(solve_banded, SolveExResult, args, options)
+solve_banded_ex = twin_of(
+    solve_banded,
+    SolveExResult,
+    "0, or k if pivot k, counted from 1, is the first that is zero or overflows",
+    {"(0, 0), [[1.0, 0.0]], [1.0, 1.0]": "np.int32(2)"},
+)
 
 
 @computed_by("solveh_banded", "solveh_banded_upper")
@@ -268,20 +248,9 @@ def solveh_banded(
     return run("solveh_banded", gufunc, {"ab": ab, "b": b}, (out,), None, NOT_POSITIVE_DEFINITE)
 
 
-@twin_of(solveh_banded)
-def solveh_banded_ex(*args: Any, **options: Any) -> SolveExResult:
-    """`solveh_banded` that never raises for matrices that are not positive definite: ``(x, info)``.
-
-    Returns
-    -------
-    SolveExResult
-        ``x``: as of `solveh_banded`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or k if the leading minor of order k is the first that is not
-        positive.
-
-    Examples
-    --------
-    >>> smallmm.solveh_banded_ex([[1.0, -1.0]], [1.0, 1.0]).info
-    np.int32(2)
-    """
-    return with_info(solveh_banded, SolveExResult, args, options)
+solveh_banded_ex = twin_of(
+    solveh_banded,
+    SolveExResult,
+    "0, or the order k of the first leading minor that is not positive",
+    {"[[1.0, -1.0]], [1.0, 1.0]": "np.int32(2)"},
+)

@@ -10,7 +10,7 @@ from .._base.catalog import computed_by
 from .._base.errors import NOT_POSITIVE_DEFINITE
 from .._base.options import flag, one_triangle, pair
 from .._calls.calls import run
-from .._calls.twins import twin_of, with_info
+from .._calls.twins import twin_of
 
 _direct_cholesky, _direct_cholesky_upper = _core.direct["cholesky"], _core.direct["cholesky_upper"]
 
@@ -102,23 +102,12 @@ def cholesky(
     return run("cholesky", gufunc, {"a": a}, (out,), None, NOT_POSITIVE_DEFINITE, results)
 
 
-@twin_of(cholesky)
-def cholesky_ex(*args: Any, **options: Any) -> CholeskyExResult:
-    """`cholesky` that never raises for matrices that are not positive definite: ``(L, info)``.
-
-    Returns
-    -------
-    CholeskyExResult
-        ``L``: the factor, as of `cholesky`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or k if the leading minor of order k is the first that is not
-        positive.
-
-    Examples
-    --------
-    >>> smallmm.cholesky_ex([[[4.0]], [[-1.0]]]).info
-    array([0, 1], dtype=int32)
-    """
-    return with_info(cholesky, CholeskyExResult, args, options)
+cholesky_ex = twin_of(
+    cholesky,
+    CholeskyExResult,
+    "0, or the order k of the first leading minor that is not positive",
+    {"[[[4.0]], [[-1.0]]]": "array([0, 1], dtype=int32)"},
+)
 
 
 @computed_by("cholesky", "cholesky_upper")
@@ -176,24 +165,12 @@ def cho_factor(
     return result
 
 
-@twin_of(cho_factor)
-def cho_factor_ex(*args: Any, **options: Any) -> ChoFactorExResult:
-    """`cho_factor` that never raises for matrices that are not positive definite: ``(c, lower, info)``.
-
-    `out` is a pair, for ``c`` and ``info``.
-
-    Returns
-    -------
-    ChoFactorExResult
-        ``c``, ``lower``: as of `cho_factor`; c of matrices whose info is not 0 is NaN.
-        ``info``, int32, shape (...), is that of `cholesky_ex`.
-
-    Examples
-    --------
-    >>> smallmm.cho_factor_ex([[[4.0]], [[-1.0]]]).info
-    array([0, 1], dtype=int32)
-    """
-    return with_info(cho_factor, ChoFactorExResult, args, options)
+cho_factor_ex = twin_of(
+    cho_factor,
+    ChoFactorExResult,
+    "that of `cholesky_ex`; `out` is a pair, for ``c`` and ``info``",
+    {"[[[4.0]], [[-1.0]]]": "array([0, 1], dtype=int32)"},
+)
 
 
 @computed_by("cho_solve", "cho_solve_upper")

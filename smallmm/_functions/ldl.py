@@ -8,7 +8,7 @@ from .._base.catalog import computed_by
 from .._base.errors import SINGULAR, WRONG_PIVOTS
 from .._base.options import flag
 from .._calls.calls import factors_in_one, run, several
-from .._calls.twins import twin_of, with_info
+from .._calls.twins import twin_of
 
 
 class LDLResult(NamedTuple):
@@ -90,22 +90,12 @@ def ldl_factor(
     return run("ldl_factor", gufunc, {"a": a}, several("ldl_factor", out, LDLResult), LDLResult, SINGULAR)
 
 
-@twin_of(ldl_factor)
-def ldl_factor_ex(*args: Any, **options: Any) -> LDLExResult:
-    """`ldl_factor` that never raises for singular matrices: ``(LD, pivots, info)``.
-
-    Returns
-    -------
-    LDLExResult
-        ``LD``, ``pivots``: as of `ldl_factor`; LD of matrices whose info is not 0 is NaN.
-        ``info``, int32, shape (...), is 0, or k if block k of D, counted from 1, is zero, infinite or NaN.
-
-    Examples
-    --------
-    >>> smallmm.ldl_factor_ex(np.zeros((2, 2))).info
-    np.int32(1)
-    """
-    return with_info(ldl_factor, LDLExResult, args, options)
+ldl_factor_ex = twin_of(
+    ldl_factor,
+    LDLExResult,
+    "0, or k if block k of D, counted from 1, is zero, infinite or NaN",
+    {"np.zeros((2, 2))": "np.int32(1)"},
+)
 
 
 @computed_by(*_forms("ldl_solve"))

@@ -16,7 +16,7 @@ from .._base.options import flag, one_of
 from .._base.shapes import arithmetic, dtype_of, meet
 from .._calls.arrays import as_numpy, with_core_shape, without_labels
 from .._calls.calls import checked, run, several, transposed, transposed_out
-from .._calls.twins import WithInfo, twin_of, with_info
+from .._calls.twins import WithInfo, twin_of
 from .._libraries import library_of, on_device
 from .._libraries.dlpack import is_foreign
 from .._programs.compose import composed
@@ -239,24 +239,14 @@ def lstsq(
     return LstsqResult(*run("lstsq", "lstsq", operands, several("lstsq", out, LstsqResult))[:3])
 
 
-@twin_of(lstsq)
-def lstsq_ex(*args: Any, **options: Any) -> Any:
-    """`lstsq` with info, which is 0: every matrix has a least-squares solution.
-
-    Returns
-    -------
-    LstsqExResult, or LstsqMixedExResult with precision "mixed"
-        ``x``, ``residual_norms``, ``rank``: as of `lstsq`.
-        ``info``, int32, shape (...), is 0.
-        ``iterations``, int32, shape (...), with "mixed": how many steps were taken, or -1 where QR in float64
-        took over.
-
-    Examples
-    --------
-    >>> smallmm.lstsq_ex(np.eye(2), np.ones(2)).info
-    np.int32(0)
-    """
-    return with_info(lstsq, LstsqExResult, args, options, LstsqMixedExResult)
+lstsq_ex = twin_of(
+    lstsq,
+    LstsqExResult,
+    '0: every matrix has a least-squares solution. ``iterations``, int32, shape (...), with "mixed": how '
+    "many steps were taken, or -1 where QR in float64 took over",
+    {"np.eye(2), np.ones(2)": "np.int32(0)"},
+    {LstsqMixedExResult: 'with precision "mixed"'},
+)
 
 
 @composed_of_others

@@ -13,7 +13,7 @@ from .._base.options import flag, integer, pair
 from .._calls.arrays import with_core_shape, without_labels
 from .._calls.calls import checked, delivered, outs_with_info, run
 from .._calls.calls import transposed as with_rows_as_columns
-from .._calls.twins import WithInfo, twin_of, with_info
+from .._calls.twins import WithInfo, twin_of
 from .._programs.compose import composed, namespace_of
 from .least_squares import lstsq_ex
 from .mixed import expert_solve_ex, mixed_solve_ex
@@ -325,27 +325,15 @@ def linsolve(
     return checked("linsolve", (found.x, failed), reason)
 
 
-@twin_of(linsolve)
-def linsolve_ex(*args: Any, **options: Any) -> Any:
-    """`linsolve` that never raises for bad matrices: ``(x, info)``.
-
-    Returns
-    -------
-    LinsolveExResult, or LinsolveExpertResult
-        ``x``: as of `linsolve`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
-        overflows, or if the leading minor of order k is the first that is not positive. With
-        `ill_conditioned` it is n + 1, and x what it is, where rcond is below the unit roundoff.
-
-        With any of the options `precision`, `ill_conditioned` and `return_rcond` the result is a
-        `LinsolveExpertResult`: ``(x, rcond, info, iterations)``. ``iterations`` counts the steps in mixed
-        precision, or says why a matrix was solved in float64: -2, its elements overflow float32; -3, it is
-        singular or not positive definite there; -31, it did not converge in 30 steps; -1, the condition of a
-        rectangular one, or more columns than rows.
-
-    Examples
-    --------
-    >>> smallmm.linsolve_ex([[0.0]], [1.0], assume_a="pos").info
-    np.int32(1)
-    """
-    return with_info(linsolve, LinsolveExResult, args, options, LinsolveExpertResult)
+linsolve_ex = twin_of(
+    linsolve,
+    LinsolveExResult,
+    "0, or k if pivot k, counted from 1, is the first that is zero or overflows, or if the leading minor of "
+    "order k is the first that is not positive. With `ill_conditioned` it is n + 1, and x what it is, where "
+    "rcond is below the unit roundoff. ``iterations`` counts the steps in mixed precision, or says why a "
+    "matrix was solved in float64: -2, its elements overflow float32; -3, it is singular or not positive "
+    "definite there; -31, it did not converge in 30 steps; -1, the condition of a rectangular one, or more "
+    "columns than rows",
+    {"[[0.0]], [1.0], assume_a='pos'": "np.int32(1)"},
+    {LinsolveExpertResult: "with `precision`, `ill_conditioned` or `return_rcond`"},
+)

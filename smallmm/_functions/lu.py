@@ -12,7 +12,7 @@ from .._base.errors import SINGULAR
 from .._base.options import flag, is_conjugated, is_transposed, pair
 from .._calls.arrays import with_core_shape
 from .._calls.calls import checked, conjugated, run, run_from_the_right, several
-from .._calls.twins import twin_of, with_info
+from .._calls.twins import twin_of
 from .._programs.compose import composed, count
 from .products import batched_matmul
 
@@ -113,24 +113,13 @@ def lu_factor(
     return run("lu_factor", gufunc, {"a": a}, outs, LUResult, SINGULAR, results)
 
 
-@twin_of(lu_factor)
-def lu_factor_ex(*args: Any, **options: Any) -> LUExResult:
-    """`lu_factor` that never raises for singular matrices: ``(LU, pivots, info)``.
-
-    Returns
-    -------
-    LUExResult
-        ``LU``, ``pivots``: as of `lu_factor`. LU of matrices whose info is not 0 is NaN; their pivots from
-        the k-th on exchange nothing.
-        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
-        overflows.
-
-    Examples
-    --------
-    >>> smallmm.lu_factor_ex(np.ones((2, 2))).info
-    np.int32(2)
-    """
-    return with_info(lu_factor, LUExResult, args, options)
+lu_factor_ex = twin_of(
+    lu_factor,
+    LUExResult,
+    "0, or k if pivot k, counted from 1, is the first that is zero or overflows; pivots from the "
+    "k-th on exchange nothing",
+    {"np.ones((2, 2))": "np.int32(2)"},
+)
 
 
 @composed_of_others

@@ -14,7 +14,7 @@ from .._base.errors import NOT_CONVERGED, SINGULAR, Reason
 from .._base.later import later
 from .._base.options import integer
 from .._calls.calls import checked, outs_with_info, run
-from .._calls.twins import WithInfo, twin_of, with_info
+from .._calls.twins import WithInfo, twin_of
 from .._programs.compose import composed
 from .matrix_function_steps import (
     MatrixFunctionExResult,
@@ -97,22 +97,12 @@ def matrix_power(a: "ArrayLike", n: int, *, out: Any = None) -> Any:
     return checked("matrix_power", results, SINGULAR, wanted=out)
 
 
-@twin_of(matrix_power)
-def matrix_power_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
-    """`matrix_power` that never raises for singular matrices: ``(x, info)``.
-
-    Returns
-    -------
-    MatrixFunctionExResult
-        ``x``: as of `matrix_power`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is that of `inv_ex` if `n` is negative, else 0.
-
-    Examples
-    --------
-    >>> smallmm.matrix_power_ex(np.zeros((2, 2)), -2).info
-    np.int32(1)
-    """
-    return with_info(matrix_power, MatrixFunctionExResult, args, options)
+matrix_power_ex = twin_of(
+    matrix_power,
+    MatrixFunctionExResult,
+    "that of `inv_ex` if `n` is negative, else 0",
+    {"np.zeros((2, 2)), -2": "np.int32(1)"},
+)
 
 
 @computed_by("expm")
@@ -243,25 +233,13 @@ def sqrtm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True,
     return of_symmetric("sqrtm", {"A": A}, (roots_of,), lower, out, _NOT_DEFINED)
 
 
-@twin_of(sqrtm)
-def sqrtm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
-    """`sqrtm` that never raises for matrices without a root: ``(x, info)``.
-
-    Returns
-    -------
-    MatrixFunctionExResult
-        ``x``: as of `sqrtm`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or how many elements of the triangle's root there are not, or how
-        many eigenvalues did not converge; with "sym", how many are negative or did not converge.
-
-    Examples
-    --------
-    >>> smallmm.sqrtm_ex([[1.0, 0.0], [0.0, -4.0]], assume_a="sym").info
-    np.int32(1)
-    >>> smallmm.sqrtm_ex([[0.0, 1.0], [0.0, 0.0]]).info  # nothing squared is this
-    np.int32(1)
-    """
-    return with_info(sqrtm, MatrixFunctionExResult, args, options)
+sqrtm_ex = twin_of(
+    sqrtm,
+    MatrixFunctionExResult,
+    "0, or how many elements the triangle's root does not have, or how many eigenvalues did not converge; "
+    'with "sym", how many are negative or did not converge',
+    {"[[1.0, 0.0], [0.0, -4.0]], assume_a='sym'": "np.int32(1)", "[[0.0, 1.0], [0.0, 0.0]]": "np.int32(1)"},
+)
 
 
 @composed_of_others
@@ -330,23 +308,13 @@ def logm(A: "ArrayLike", *, assume_a: "Assumption" = "gen", lower: bool = True, 
     return of_symmetric("logm", {"A": A}, (logarithms,), lower, out, _NOT_DEFINED)
 
 
-@twin_of(logm)
-def logm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
-    """`logm` that never raises for matrices without a logarithm: ``(x, info)``.
-
-    Returns
-    -------
-    MatrixFunctionExResult
-        ``x``: as of `logm`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or how many eigenvalues are zero or did not converge; with "sym",
-        how many are not positive or did not converge.
-
-    Examples
-    --------
-    >>> smallmm.logm_ex(np.zeros((2, 2))).info
-    np.int32(2)
-    """
-    return with_info(logm, MatrixFunctionExResult, args, options)
+logm_ex = twin_of(
+    logm,
+    MatrixFunctionExResult,
+    '0, or how many eigenvalues are zero or did not converge; with "sym", how many are not positive or did '
+    "not converge",
+    {"np.zeros((2, 2))": "np.int32(2)"},
+)
 
 
 @composed_of_others
@@ -415,20 +383,10 @@ def powm(
     return of_symmetric("powm", {"a": a}, (powers, p), lower, out, _NOT_DEFINED)
 
 
-@twin_of(powm)
-def powm_ex(*args: Any, **options: Any) -> MatrixFunctionExResult:
-    """`powm` that never raises for matrices without a power: ``(x, info)``.
-
-    Returns
-    -------
-    MatrixFunctionExResult
-        ``x``: as of `powm`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or how many eigenvalues are zero or did not converge; of negative
-        integer powers, that of `inv_ex`; with "sym", how many have no real power or did not converge.
-
-    Examples
-    --------
-    >>> smallmm.powm_ex(np.diag([1.0, -1.0]), 1 / 3, assume_a="sym").info
-    np.int32(1)
-    """
-    return with_info(powm, MatrixFunctionExResult, args, options)
+powm_ex = twin_of(
+    powm,
+    MatrixFunctionExResult,
+    "0, or how many eigenvalues are zero or did not converge; of negative integer powers, that of `inv_ex`; "
+    'with "sym", how many have no real power or did not converge',
+    {"np.diag([1.0, -1.0]), 1 / 3, assume_a='sym'": "np.int32(1)"},
+)

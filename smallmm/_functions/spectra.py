@@ -10,7 +10,7 @@ from .._base.errors import NOT_CONVERGED, shown
 from .._base.options import flag, integer, pair
 from .._calls.arrays import with_core_shape
 from .._calls.calls import checked, delivered, outs_with_info, run, several
-from .._calls.twins import twin_of, with_info
+from .._calls.twins import twin_of
 
 _direct = _core.direct
 _TRIANGLES = {"L": "", "l": "", "U": "_upper", "u": "_upper"}
@@ -145,22 +145,7 @@ def eig(
     return run("eig", "eig", {"a": a}, outs, EigResult, NOT_CONVERGED, results)
 
 
-@twin_of(eig)
-def eig_ex(*args: Any, **options: Any) -> EigExResult:
-    """`eig` that never raises for matrices that did not converge: ``(eigenvalues, eigenvectors, info)``.
-
-    Returns
-    -------
-    EigExResult
-        ``eigenvalues``, ``eigenvectors``: as of `eig`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or how many eigenvalues were not found.
-
-    Examples
-    --------
-    >>> smallmm.eig_ex(np.eye(2)).info
-    np.int32(0)
-    """
-    return with_info(eig, EigExResult, args, options)
+eig_ex = twin_of(eig, EigExResult, "0, or how many eigenvalues were not found", {"np.eye(2)": "np.int32(0)"})
 
 
 @computed_by("eigvals")
@@ -208,22 +193,7 @@ def eigvals(a: "ArrayLike", *, overwrite_a: bool = False, check_finite: bool = F
     return run("eigvals", "eigvals", {"a": a}, (out,), None, NOT_CONVERGED, results)
 
 
-@twin_of(eigvals)
-def eigvals_ex(*args: Any, **options: Any) -> EigvalsExResult:
-    """`eigvals` that never raises for matrices that did not converge: ``(eigenvalues, info)``.
-
-    Returns
-    -------
-    EigvalsExResult
-        ``eigenvalues``: as of `eigvals`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is that of `eig_ex`.
-
-    Examples
-    --------
-    >>> smallmm.eigvals_ex(np.diag([3.0, np.nan])).info
-    np.int32(0)
-    """
-    return with_info(eigvals, EigvalsExResult, args, options)
+eigvals_ex = twin_of(eigvals, EigvalsExResult, "that of `eig_ex`", {"np.diag([3.0, np.nan])": "np.int32(0)"})
 
 
 @computed_by("eigh", "eigh_upper", "eigvalsh", "eigvalsh_upper")
@@ -324,22 +294,13 @@ def eigh(
     return run("eigh", gufunc, {"a": a}, outs, EighResult, NOT_CONVERGED, results)
 
 
-@twin_of(eigh)
-def eigh_ex(*args: Any, **options: Any) -> Any:
-    """`eigh` that never raises for matrices that did not converge: ``(eigenvalues, eigenvectors, info)``.
-
-    Returns
-    -------
-    EighExResult, or EigvalshExResult if `eigvals_only`
-        ``eigenvalues``, ``eigenvectors``: as of `eigh`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or how many off-diagonal elements did not become negligible.
-
-    Examples
-    --------
-    >>> smallmm.eigh_ex(np.eye(2)).info
-    np.int32(0)
-    """
-    return with_info(eigh, EighExResult, args, options, EigvalshExResult)
+eigh_ex = twin_of(
+    eigh,
+    EighExResult,
+    "0, or how many off-diagonal elements did not become negligible",
+    {"np.eye(2)": "np.int32(0)"},
+    {EigvalshExResult: "if `eigvals_only`"},
+)
 
 
 @computed_by("eigvalsh", "eigvalsh_upper")
@@ -405,22 +366,9 @@ def eigvalsh(
     return run("eigvalsh", gufunc, {"a": a}, (out,), None, NOT_CONVERGED, results)
 
 
-@twin_of(eigvalsh)
-def eigvalsh_ex(*args: Any, **options: Any) -> EigvalshExResult:
-    """`eigvalsh` that never raises for matrices that did not converge: ``(eigenvalues, info)``.
-
-    Returns
-    -------
-    EigvalshExResult
-        ``eigenvalues``: as of `eigvalsh`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is that of `eigh_ex`.
-
-    Examples
-    --------
-    >>> smallmm.eigvalsh_ex(np.diag([3.0, np.nan]))
-    EigvalshExResult(eigenvalues=array([nan, nan]), info=np.int32(0))
-    """
-    return with_info(eigvalsh, EigvalshExResult, args, options)
+eigvalsh_ex = twin_of(
+    eigvalsh, EigvalshExResult, "that of `eigh_ex`", {"np.diag([3.0, np.nan])": "np.int32(0)"}
+)
 
 
 def _triangle(op: str, uplo: Any, lower: Any) -> str:

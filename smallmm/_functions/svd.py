@@ -11,7 +11,7 @@ from .._base.errors import NOT_ORTHOGONAL
 from .._base.options import flag, one_of
 from .._calls.arrays import with_core_shape
 from .._calls.calls import checked, run, several
-from .._calls.twins import twin_of, with_info
+from .._calls.twins import twin_of
 from .._programs.compose import composed
 from .products import batched_matmul
 from .structured import whole_of_triangle
@@ -158,27 +158,20 @@ def svd(
     if not (compute_uv is True or flag("svd", "compute_uv", compute_uv)):
         a, gufunc = _values(a)
         return run("svd", gufunc, {"a": a}, (out,), None, NOT_ORTHOGONAL)
-    a, gufunc = _vectors(a, full_matrices is True or flag("svd", "full_matrices", full_matrices))
+    a, m, n = with_core_shape(a)
+    is_full = (full_matrices is True or flag("svd", "full_matrices", full_matrices)) and m != n
+    gufunc = f"svd{'_full' * is_full}{_side(m, n)}"
     return run("svd", gufunc, {"a": a}, several("svd", out, SVDResult), SVDResult, NOT_ORTHOGONAL)
 
 
-@twin_of(svd)
-def svd_ex(*args: Any, **options: Any) -> Any:
-    """`svd` that never raises for matrices that did not converge: ``(U, S, Vh, info)``.
-
-    Returns
-    -------
-    SVDExResult, or SVDvalsExResult if not `compute_uv`
-        ``U``, ``S``, ``Vh``: as of `svd`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or k > 0 where k elements beside the diagonal were not yet
-        negligible (or k pairs of rows not orthogonal, where Jacobi's method is used).
-
-    Examples
-    --------
-    >>> smallmm.svd_ex(np.eye(2)).info
-    np.int32(0)
-    """
-    return with_info(svd, SVDExResult, args, options, SVDvalsExResult)
+svd_ex = twin_of(
+    svd,
+    SVDExResult,
+    "0, or k > 0 where k elements beside the diagonal were not yet negligible (or k pairs of rows not "
+    "orthogonal, where Jacobi's method is used)",
+    {"np.eye(2)": "np.int32(0)"},
+    {SVDvalsExResult: "if not `compute_uv`"},
+)
 
 
 @computed_by(*_VALUES)
@@ -229,28 +222,7 @@ def svdvals(
     return run("svdvals", gufunc, {"a": a}, (out,), None, NOT_ORTHOGONAL)
 
 
-@twin_of(svdvals)
-def svdvals_ex(*args: Any, **options: Any) -> SVDvalsExResult:
-    """`svdvals` that never raises for matrices that did not converge: ``(S, info)``.
-
-    Returns
-    -------
-    SVDvalsExResult
-        ``S``: as of `svdvals`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is that of `svd_ex`.
-
-    Examples
-    --------
-    >>> smallmm.svdvals_ex(np.diag([1.0, np.nan]))
-    SVDvalsExResult(S=array([nan, nan]), info=np.int32(0))
-    """
-    return with_info(svdvals, SVDvalsExResult, args, options)
-
-
-def _vectors(a: Any, full_matrices: bool) -> tuple[Any, str]:
-    """a as an array, and the gufunc for its shape. Of square matrices both are the same."""
-    a, m, n = with_core_shape(a)
-    return a, ("svd_full" if full_matrices and m != n else "svd") + _side(m, n)
+svdvals_ex = twin_of(svdvals, SVDvalsExResult, "that of `svd_ex`", {"np.diag([1.0, np.nan])": "np.int32(0)"})
 
 
 def _values(a: Any) -> tuple[Any, str]:

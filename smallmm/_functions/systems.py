@@ -16,7 +16,7 @@ from .._calls.calls import (
     several,
     transposed,
 )
-from .._calls.twins import twin_of, with_info
+from .._calls.twins import twin_of
 from .structured import GUFUNCS, Structure, StructureWord, checked_word, inverse_as, solve_otherwise
 
 _direct = _core.direct
@@ -151,24 +151,13 @@ def solve(
     return run("solve", "solve", {"a": a, "b": b}, (out,), None, SINGULAR, results)
 
 
-@twin_of(solve)
-def solve_ex(*args: Any, **options: Any) -> SolveExResult:
-    """`solve` that never raises for singular matrices: ``(x, info)``.
-
-    Returns
-    -------
-    SolveExResult
-        ``x``: as of `solve`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
-        overflows, or the leading minor of order k the first that is not positive.
-
-    Examples
-    --------
-    >>> x, info = smallmm.solve_ex([np.eye(2), np.zeros((2, 2))], np.ones((2, 1)))
-    >>> info
-    array([0, 1], dtype=int32)
-    """
-    return with_info(solve, SolveExResult, args, options)
+solve_ex = twin_of(
+    solve,
+    SolveExResult,
+    "0, or k if pivot k, counted from 1, is the first that is zero or overflows, or the "
+    "leading minor of order k the first that is not positive",
+    {"[np.eye(2), np.zeros((2, 2))], np.ones((2, 1))": "array([0, 1], dtype=int32)"},
+)
 
 
 @computed_by("solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper")
@@ -256,23 +245,12 @@ def solve_triangular(
     return run_from_the_right("solve_triangular", gufunc, operands, out, SINGULAR_TRIANGLE)
 
 
-@twin_of(solve_triangular)
-def solve_triangular_ex(*args: Any, **options: Any) -> SolveExResult:
-    """`solve_triangular` that never raises for singular matrices: ``(x, info)``.
-
-    Returns
-    -------
-    SolveExResult
-        ``x``: as of `solve_triangular`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or k if element k of the diagonal, counted from 1, is the first
-        that is zero.
-
-    Examples
-    --------
-    >>> smallmm.solve_triangular_ex([[1.0, 0.0], [0.0, 0.0]], [2.0, 3.0]).info
-    np.int32(2)
-    """
-    return with_info(solve_triangular, SolveExResult, args, options)
+solve_triangular_ex = twin_of(
+    solve_triangular,
+    SolveExResult,
+    "0, or k if element k of the diagonal, counted from 1, is the first that is zero",
+    {"[[1.0, 0.0], [0.0, 0.0]], [2.0, 3.0]": "np.int32(2)"},
+)
 
 
 @computed_by("inv")
@@ -337,23 +315,13 @@ def inv(
     return run("inv", "inv", {"a": a}, (out,), None, SINGULAR, results)
 
 
-@twin_of(inv)
-def inv_ex(*args: Any, **options: Any) -> InvExResult:
-    """`inv` that never raises for singular matrices: ``(inverse, info)``.
-
-    Returns
-    -------
-    InvExResult
-        ``inverse``: as of `inv`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or k if pivot k, counted from 1, is the first that is zero or
-        overflows. It is n where the inverse overflows.
-
-    Examples
-    --------
-    >>> smallmm.inv_ex(np.zeros((2, 2))).info
-    np.int32(1)
-    """
-    return with_info(inv, InvExResult, args, options)
+inv_ex = twin_of(
+    inv,
+    InvExResult,
+    "0, or k if pivot k, counted from 1, is the first that is zero or overflows; n where the "
+    "inverse overflows",
+    {"np.zeros((2, 2))": "np.int32(1)"},
+)
 
 
 @computed_by("det")

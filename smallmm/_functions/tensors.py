@@ -13,7 +13,7 @@ from .._base.catalog import composed_of_others
 from .._base.errors import SINGULAR, shown
 from .._base.options import integer, pair
 from .._calls.calls import checked, outs_with_info, run
-from .._calls.twins import twin_of, with_info
+from .._calls.twins import twin_of
 from .._programs.compose import Met, array_of, in_one_dtype, namespace_of, permuted, written
 from .._programs.fuse import fuse
 from .._programs.fused import Fused
@@ -81,22 +81,12 @@ def tensorsolve(
     return _written(op, _reshaped(x, tuple(tensor.shape[values.ndim :])), info, out)
 
 
-@twin_of(tensorsolve)
-def tensorsolve_ex(*args: Any, **options: Any) -> SolveExResult:
-    """`tensorsolve` that never raises for a singular tensor: ``(x, info)``.
-
-    Returns
-    -------
-    SolveExResult
-        ``x``: as of `tensorsolve`; NaN if info is not 0.
-        ``info``, int32, shape (...), of one tensor (), is that of `solve_ex`.
-
-    Examples
-    --------
-    >>> smallmm.tensorsolve_ex(np.zeros((2, 3, 3, 2)), np.ones((2, 3))).info
-    np.int32(1)
-    """
-    return with_info(tensorsolve, SolveExResult, args, options)
+tensorsolve_ex = twin_of(
+    tensorsolve,
+    SolveExResult,
+    "that of `solve_ex`, of the one matrix that the tensor is",
+    {"np.zeros((2, 3, 3, 2)), np.ones((2, 3))": "np.int32(1)"},
+)
 
 
 @composed_of_others
@@ -147,22 +137,12 @@ def tensorinv(a: "ArrayLike", ind: int = 2, *, out: Any = None) -> Any:
     return _written(op, _reshaped(inverse, (*tensor.shape[ind:], *tensor.shape[:ind])), info, out)
 
 
-@twin_of(tensorinv)
-def tensorinv_ex(*args: Any, **options: Any) -> InvExResult:
-    """`tensorinv` that never raises for a singular tensor: ``(inverse, info)``.
-
-    Returns
-    -------
-    InvExResult
-        ``inverse``: as of `tensorinv`; NaN if info is not 0.
-        ``info``, int32, shape (...), of one tensor (), is that of `inv_ex`.
-
-    Examples
-    --------
-    >>> smallmm.tensorinv_ex(np.zeros((2, 3, 3, 2))).info
-    np.int32(1)
-    """
-    return with_info(tensorinv, InvExResult, args, options)
+tensorinv_ex = twin_of(
+    tensorinv,
+    InvExResult,
+    "that of `inv_ex`, of the one matrix that the tensor is",
+    {"np.zeros((2, 3, 3, 2))": "np.int32(1)"},
+)
 
 
 def _written(op: str, x: Any, info: Any, out: Any) -> Any:

@@ -10,7 +10,7 @@ from .._base.errors import NOT_CONVERGED
 from .._base.options import one_of
 from .._base.shapes import is_complex
 from .._calls.calls import run, several
-from .._calls.twins import twin_of, with_info
+from .._calls.twins import twin_of
 from .._programs.compose import HALVES, array_of, cast, full_dtype_name, namespace_of
 
 _direct = _core.direct["schur"]
@@ -112,22 +112,9 @@ def schur(
     return run("schur", "schur", {"a": a}, outs, SchurResult, NOT_CONVERGED, results)
 
 
-@twin_of(schur)
-def schur_ex(*args: Any, **options: Any) -> SchurExResult:
-    """`schur` that never raises for matrices that did not converge: ``(T, Z, info)``.
-
-    Returns
-    -------
-    SchurExResult
-        ``T``, ``Z``: as of `schur`; NaN of matrices whose info is not 0.
-        ``info``, int32, shape (...), is 0, or how many eigenvalues were not found.
-
-    Examples
-    --------
-    >>> smallmm.schur_ex(np.eye(2)).info
-    np.int32(0)
-    """
-    return with_info(schur, SchurExResult, args, options)
+schur_ex = twin_of(
+    schur, SchurExResult, "0, or how many eigenvalues were not found", {"np.eye(2)": "np.int32(0)"}
+)
 
 
 def _as_complex(a: Any) -> Any:
