@@ -7,7 +7,9 @@
 (1000000, 3, 3)
 """
 
-from importlib import import_module
+# ruff: noqa: F401  # what is imported is public
+
+from importlib import import_module as _import_module
 
 try:
     from ._core import __version__
@@ -18,7 +20,7 @@ except (ValueError, ModuleNotFoundError) as why:
 
 from . import cuda
 from ._base.errors import LinAlgError
-from ._derivatives import rules  # noqa: F401  # enters them
+from ._derivatives import rules as _rules  # enters them
 from ._functions.banded import (
     solve_banded,
     solve_banded_ex,
@@ -146,7 +148,6 @@ _LATER = {
         "unload_ipython_extension",
         "unpatch_numpy",
         "unpatch_torch",
-        "unpatch_torch",
     ),
     "_functions.tensors": (
         "kron_apply",
@@ -173,190 +174,12 @@ _LATER = {
     "testing": (),
 }
 
-__all__ = [
-    "ChoFactorExResult",
-    "ChoFactorResult",
-    "CholeskyExResult",
-    "CudaUnavailableError",
-    "EigExResult",
-    "EigResult",
-    "EighExResult",
-    "EighResult",
-    "EigvalsExResult",
-    "EigvalshExResult",
-    "Explanation",
-    "FailedStep",
-    "FusedExResult",
-    "FusedExplanation",
-    "FusedStep",
-    "Group",
-    "HMMForwardResult",
-    "HMMViterbiResult",
-    "InvExResult",
-    "KalmanFilterResult",
-    "KalmanStepResult",
-    "LDLExResult",
-    "LDLResult",
-    "LUExResult",
-    "LUFactorsResult",
-    "LUResult",
-    "LinAlgError",
-    "LinsolveExResult",
-    "LinsolveExpertResult",
-    "LstsqExResult",
-    "LstsqMixedExResult",
-    "LstsqResult",
-    "MatrixFunctionExResult",
-    "PatchCount",
-    "PatchExplanation",
-    "PatchReport",
-    "PatchedLoop",
-    "PermutedLUResult",
-    "PolarResult",
-    "QRRawResult",
-    "QRResult",
-    "RTSSmootherResult",
-    "RefineResult",
-    "RidgeResult",
-    "SVDExResult",
-    "SVDResult",
-    "SVDvalsExResult",
-    "ScanExResult",
-    "ScanResult",
-    "SchurExResult",
-    "SchurResult",
-    "SlogdetResult",
-    "SolveExResult",
-    "TuneResult",
-    "Whitener",
-    "WhiteningResult",
-    "__version__",
-    "associative_scan",
-    "backward_error",
-    "batched_matmul",
-    "bench",
-    "cho_factor",
-    "cho_factor_ex",
-    "cho_solve",
-    "cholesky",
-    "cholesky_ex",
-    "cond",
-    "congruence",
-    "contract",
-    "conv2d",
-    "corr",
-    "cov",
-    "cross",
-    "cuda",
-    "cumulative_matmul",
-    "det",
-    "diagonal",
-    "eig",
-    "eig_ex",
-    "eigh",
-    "eigh_ex",
-    "eigvals",
-    "eigvals_ex",
-    "eigvalsh",
-    "eigvalsh_ex",
-    "einsum",
-    "explain",
-    "expm",
-    "fuse",
-    "gaussian_logpdf",
-    "get_num_threads",
-    "hmm_forward",
-    "hmm_viterbi",
-    "inv",
-    "inv_ex",
-    "is_patched",
-    "kalman_filter",
-    "kalman_step",
-    "kron_apply",
-    "ldl_factor",
-    "ldl_factor_ex",
-    "ldl_solve",
-    "linear_recurrence",
-    "linsolve",
-    "linsolve_ex",
-    "logm",
-    "logm_ex",
-    "lstsq",
-    "lstsq_ex",
-    "lu",
-    "lu_factor",
-    "lu_factor_ex",
-    "lu_rcond",
-    "lu_solve",
-    "mahalanobis",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_power_ex",
-    "matrix_rank",
-    "matrix_transpose",
-    "matvec",
-    "multi_dot",
-    "norm",
-    "numa",
-    "orthogonalize",
-    "outer",
-    "patch_numpy",
-    "patch_report",
-    "patch_torch",
-    "patched",
-    "pinv",
-    "polar",
-    "powm",
-    "powm_ex",
-    "qr",
-    "rcond",
-    "refine",
-    "ridge",
-    "rk4",
-    "rts_smoother",
-    "scan",
-    "scan_ex",
-    "schur",
-    "schur_ex",
-    "set_num_threads",
-    "show_config",
-    "sliding",
-    "slogdet",
-    "solve",
-    "solve_banded",
-    "solve_banded_ex",
-    "solve_ex",
-    "solve_triangular",
-    "solve_triangular_ex",
-    "solve_tridiagonal",
-    "solve_tridiagonal_ex",
-    "solveh_banded",
-    "solveh_banded_ex",
-    "sqrtm",
-    "sqrtm_ex",
-    "sum_factorized",
-    "svd",
-    "svd_ex",
-    "svdvals",
-    "svdvals_ex",
-    "tensordot",
-    "tensorinv",
-    "tensorinv_ex",
-    "tensorsolve",
-    "tensorsolve_ex",
-    "testing",
-    "threads",
-    "trace",
-    "tune",
-    "unpatch_numpy",
-    "unpatch_torch",
-    "vecdot",
-    "vecmat",
-    "vector_norm",
-    "whiten",
-    "whitening",
-]
+# What is imported above or later is public, but for what IPython alone looks for
+__all__ = sorted(
+    {"__version__", *(name for name in globals() if not name.startswith("_"))}
+    | {name for module, names in _LATER.items() for name in names or (module,)}
+    - {"load_ipython_extension", "unload_ipython_extension"}
+)
 
 
 def _publish(name: str, value: object) -> None:
@@ -374,11 +197,11 @@ del _name
 def __getattr__(name: str) -> object:
     module = next((module for module, names in _LATER.items() if name in (module, *names)), None)
     if module:
-        loaded = import_module(f".{module}", __name__)
+        loaded = _import_module(f".{module}", __name__)
         for later in _LATER[module]:
             _publish(later, getattr(loaded, later))
         return globals()[name]
-    advice = "" if name.startswith("_") else import_module("._base.names", __name__).advice(name, __all__)
+    advice = "" if name.startswith("_") else _import_module("._base.names", __name__).advice(name, __all__)
     raise AttributeError(f"module 'smallmm' has no attribute {name!r}{advice}")
 
 
