@@ -3,7 +3,7 @@ matrix what the gufunc of its name does."""
 
 import warnings
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -91,10 +91,6 @@ def _lu_factor(a: np.ndarray) -> Any:
     return lu, pivots, info
 
 
-def _lu_solve_transposed(lu: np.ndarray, pivots: np.ndarray, b: np.ndarray) -> Any:
-    return lu_solve(lu, pivots, b, trans=1)
-
-
 def _solve(a: np.ndarray, b: np.ndarray) -> Any:
     lu, pivots, info = _lu_factor(a)
     return (nan_like(b) if info else lu_solve(lu, pivots, b)), info
@@ -118,18 +114,10 @@ def _cholesky(a: np.ndarray, lower: bool = True) -> Any:
     return (nan_like(c) if info else c), info
 
 
-def _cholesky_upper(a: np.ndarray) -> Any:
-    return _cholesky(a, lower=False)
-
-
 def _cho_solve(c: np.ndarray, b: np.ndarray, lower: bool = True) -> Any:
     if b.size == 0:
         return b
     return lapack("potrs", c, b)(c, b, lower=lower)[0]
-
-
-def _cho_solve_upper(c: np.ndarray, b: np.ndarray) -> Any:
-    return _cho_solve(c, b, lower=False)
 
 
 def _solve_pos(lower: bool) -> Callable[..., Any]:
@@ -213,23 +201,27 @@ def _phases(x: np.ndarray) -> np.ndarray:
     return np.where(largest < 0, -1, 1).astype(x.dtype)
 
 
+def _converged(a: np.ndarray, compute: Callable[[np.ndarray], Any], *nan: np.ndarray) -> Any:
+    """The results of a function of NumPy's, and info, which is 1 where it does not converge: results are NaN
+    then. So are those of a matrix that is not finite, for which LAPACK promises nothing."""
+    if not np.isfinite(a).all():
+        return *nan, 0
+    try:
+        return *compute(a), 0
+    except np.linalg.LinAlgError:
+        return *nan, 1
+
+
 def _eigh(a: np.ndarray) -> Any:
-    a = _triangle(a)
-    if np.isfinite(a).all():  # LAPACK promises nothing of others
-        with suppress(np.linalg.LinAlgError):
-            w, v = np.linalg.eigh(a)
-            return w, v * _phases(v), 0
-        return nan_like(a[0].real), nan_like(a), 1
-    return nan_like(a[0].real), nan_like(a), 0
+    def vectors(a: np.ndarray) -> Any:
+        w, v = np.linalg.eigh(a)
+        return w, v * _phases(v)
+
+    return _converged(_triangle(a), vectors, nan_like(a[0].real), nan_like(a))
 
 
 def _eigvalsh(a: np.ndarray) -> Any:
-    a = _triangle(a)
-    if np.isfinite(a).all():
-        with suppress(np.linalg.LinAlgError):
-            return np.linalg.eigvalsh(a), 0
-        return nan_like(a[0].real), 1
-    return nan_like(a[0].real), 0
+    return _converged(_triangle(a), lambda a: (np.linalg.eigvalsh(a),), nan_like(a[0].real))
 
 
 def _as_complex(x: np.ndarray) -> np.ndarray:
@@ -237,20 +229,16 @@ def _as_complex(x: np.ndarray) -> np.ndarray:
 
 
 def _eig(a: np.ndarray) -> Any:
-    if np.isfinite(a).all():
-        with suppress(np.linalg.LinAlgError):
-            w, v = map(_as_complex, np.linalg.eig(a))
-            return w, v * _phases(v), 0
-        return nan_like(_as_complex(a[0])), nan_like(_as_complex(a)), 1
-    return nan_like(_as_complex(a[0])), nan_like(_as_complex(a)), 0
+    def vectors(a: np.ndarray) -> Any:
+        w, v = map(_as_complex, np.linalg.eig(a))
+        return w, v * _phases(v)
+
+    nan = nan_like(_as_complex(a))
+    return _converged(a, vectors, nan[0], nan)
 
 
 def _eigvals(a: np.ndarray) -> Any:
-    if np.isfinite(a).all():
-        with suppress(np.linalg.LinAlgError):
-            return _as_complex(np.linalg.eigvals(a)), 0
-        return nan_like(_as_complex(a[0])), 1
-    return nan_like(_as_complex(a[0])), 0
+    return _converged(a, lambda a: (_as_complex(np.linalg.eigvals(a)),), nan_like(_as_complex(a[0])))
 
 
 def _schur(a: np.ndarray) -> Any:
@@ -277,32 +265,25 @@ def _sqrtm(a: np.ndarray) -> Any:
 def _svd(full_matrices: bool) -> Callable[..., Any]:
     def svd(a: np.ndarray) -> Any:
         m, n = a.shape
-        info = 0
-        if np.isfinite(a).all():  # LAPACK promises nothing of others
-            try:
-                u, s, vt = np.linalg.svd(a, full_matrices=full_matrices)
-            except np.linalg.LinAlgError:
-                info = 1
-            else:
-                fewer = vt.T if m >= n else u
-                phases = _phases(fewer)[0]
-                u[:, : len(s)] *= phases.conj() if m >= n else phases
-                vt[: len(s)] *= (phases if m >= n else phases.conj())[:, None]
-                return u, s, vt, 0
         k = min(m, n)
+
+        def vectors(a: np.ndarray) -> Any:
+            u, s, vt = np.linalg.svd(a, full_matrices=full_matrices)
+            phases = _phases(vt.T if m >= n else u)[0]
+            u[:, :k] *= phases.conj() if m >= n else phases
+            vt[:k] *= (phases if m >= n else phases.conj())[:, None]
+            return u, s, vt
+
         shapes = (m, m if full_matrices else k), (k,), (n if full_matrices else k, n)
-        u, s, vt = (np.empty(shape, x.dtype) for shape, x in zip(shapes, (a, a.real, a), strict=True))
-        return nan_like(u), nan_like(s), nan_like(vt), info
+        empty = (np.empty(shape, x.dtype) for shape, x in zip(shapes, (a, a.real, a), strict=True))
+        return _converged(a, vectors, *map(nan_like, empty))
 
     return svd
 
 
 def _svdvals(a: np.ndarray) -> Any:
-    if np.isfinite(a).all():
-        with suppress(np.linalg.LinAlgError):
-            return np.linalg.svd(a, compute_uv=False), 0
-        return np.full(min(a.shape), np.nan, a.real.dtype), 1
-    return np.full(min(a.shape), np.nan, a.real.dtype), 0
+    values = np.full(min(a.shape), np.nan, a.real.dtype)
+    return _converged(a, lambda a: (np.linalg.svd(a, compute_uv=False),), values)
 
 
 class Fallback(NamedTuple):
@@ -317,7 +298,7 @@ FALLBACKS = {
     "lu_factor_tall": Fallback("getrf", _lu_factor),
     "lu_factor_wide": Fallback("getrf", _lu_factor),
     "lu_solve": Fallback("getrs", lu_solve),
-    "lu_solve_transposed": Fallback("getrs", _lu_solve_transposed),
+    "lu_solve_transposed": Fallback("getrs", partial(lu_solve, trans=1)),
     "lu_rcond": Fallback("gecon", lu_rcond("1")),
     "lu_rcond_inf": Fallback("gecon", lu_rcond("I")),
     "backward_error": Fallback("none", backward_error(normwise=False, extra=False)),
@@ -331,9 +312,9 @@ FALLBACKS = {
     "det": Fallback("getrf", np.linalg.det),
     "slogdet": Fallback("getrf", _slogdet),
     "cholesky": Fallback("potrf", _cholesky),
-    "cholesky_upper": Fallback("potrf", _cholesky_upper),
+    "cholesky_upper": Fallback("potrf", partial(_cholesky, lower=False)),
     "cho_solve": Fallback("potrs", _cho_solve),
-    "cho_solve_upper": Fallback("potrs", _cho_solve_upper),
+    "cho_solve_upper": Fallback("potrs", partial(_cho_solve, lower=False)),
     "solve_lower": Fallback("trtrs", _triangular(lower=True, unit=False)),
     "solve_upper": Fallback("trtrs", _triangular(lower=False, unit=False)),
     "solve_unit_lower": Fallback("trtrs", _triangular(lower=True, unit=True)),

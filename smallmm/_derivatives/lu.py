@@ -4,21 +4,20 @@ constant.
 With S = L^-1 P dA U^-1 of the first k = min(m, n) rows and columns, dL = L tril(S, -1) and dU = triu(S) U
 there; the rows of L below them, or the columns of U beside them, follow from A = L U."""
 
-from functools import partial
 from typing import Any
 
 from .._base.composition import adjoint, conjugate, identity
 from .._functions.lu import lu_solve, permuted
 from .._functions.products import matmul
 from .._functions.systems import solve_triangular
-from .._libraries.recording import Arrays, Rule
+from .._libraries.recording import Arrays
 
 
 def factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     lu, pivots, *_ = results
     g, (m, n) = grads[0], lu.shape[-2:]
     k = min(m, n)
-    lower, upper = xp.tril(lu[..., :k], k=-1) + _identity(xp, m, k, lu), xp.triu(lu[..., :k, :])
+    lower, upper = xp.tril(lu[..., :k], k=-1) + identity(xp, m, lu)[:, :k], xp.triu(lu[..., :k, :])
     first, square = lower[..., :k, :], upper[..., :k]
     below = xp.tril(matmul(adjoint(xp, first), xp.tril(g[..., :k, :k], k=-1)), k=-1)
     above = xp.triu(matmul(xp.triu(g[..., :k, :k]), adjoint(xp, square)))
@@ -37,13 +36,7 @@ def factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     return (permuted(xp, pivots, right, back=True),)
 
 
-def _identity(xp: Any, m: int, k: int, like: Any) -> Any:
-    """The first k columns of the identity of order m."""
-    one = identity(xp, m, like)
-    return one if k == m else one[..., :k]
-
-
-def _solution(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, transposed: bool) -> Arrays:
+def solution(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, transposed: bool) -> Arrays:
     """Through the gradient of P A = L U, of which this is the solution's."""
     lu, pivots, _ = operands
     x, g = results[0], grads[0]
@@ -57,7 +50,3 @@ def _solution(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, transpo
     lower, upper = xp.tril(lu, k=-1) + identity(xp, lu.shape[-1], lu), xp.triu(lu)
     of_upper = xp.triu(matmul(adjoint(xp, lower), ta))
     return xp.tril(matmul(ta, adjoint(xp, upper)), k=-1) + of_upper, None, tb
-
-
-def solution(transposed: bool) -> Rule:
-    return partial(_solution, transposed=transposed)

@@ -99,19 +99,9 @@ def _solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     return lambda: matmul(-tb, adjoint(xp, results[0])), tb
 
 
-def _solve_positive(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    """Of the Hermitian matrix A, both triangles of which are read."""
-    tb = run("solve_pos", "solve_pos", {"a": operands[0], "b": grads[0]}, (None, None))[0]
-    return lambda: hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
-
-
-def _of_inverse(xp: Any, x: Any, g: Any) -> Any:
-    h = adjoint(xp, x)
-    return -times(h, g, h)
-
-
 def _inv(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    return (_of_inverse(xp, results[0], grads[0]),)
+    h = adjoint(xp, results[0])
+    return (-times(h, grads[0], h),)
 
 
 def _adjugate(xp: Any, a: Any, det: Any) -> Any:
@@ -152,14 +142,11 @@ def _slogdet(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Array
     return (g[..., None, None] * adjoint(xp, inv_ex(operands[0]).inverse) if g is not None else None,)
 
 
-def _of_cholesky(xp: Any, lower: Any, g: Any) -> Any:
-    inner = half(xp, matmul(adjoint(xp, lower), xp.tril(g)))
-    left = solve_triangular(lower, inner, trans=2, lower=True)
-    return hermitian(xp, solve_triangular(lower, adjoint(xp, left), trans=2, lower=True))
-
-
 def _cholesky(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    return (_of_cholesky(xp, results[0], grads[0]),)
+    lower = results[0]
+    inner = half(xp, matmul(adjoint(xp, lower), xp.tril(grads[0])))
+    left = solve_triangular(lower, inner, trans=2, lower=True)
+    return (hermitian(xp, solve_triangular(lower, adjoint(xp, left), trans=2, lower=True)),)
 
 
 def _cholesky_upper(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -176,10 +163,6 @@ def _cho_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, lower:
         return xp.tril(matmul(ta, xp.tril(c))) if lower else xp.triu(matmul(xp.triu(c), ta))
 
     return of_c, tb
-
-
-def _cho_solve_upper(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-    return _cho_solve(xp, operands, results, grads, False)
 
 
 def _triangular(lower: bool, unit: bool) -> Rule:
@@ -348,12 +331,12 @@ RULES |= {
     "det": _det,
     "slogdet": _slogdet,
     **dict.fromkeys(("lu_factor", "lu_factor_tall", "lu_factor_wide"), lu.factor),
-    "lu_solve": lu.solution(transposed=False),
-    "lu_solve_transposed": lu.solution(transposed=True),
+    "lu_solve": partial(lu.solution, transposed=False),
+    "lu_solve_transposed": partial(lu.solution, transposed=True),
     "cholesky": _cholesky,
     "cholesky_upper": _cholesky_upper,
     "cho_solve": _cho_solve,
-    "cho_solve_upper": _cho_solve_upper,
+    "cho_solve_upper": partial(_cho_solve, lower=False),
     "solve_lower": _triangular(True, False),
     "solve_upper": _triangular(False, False),
     "solve_unit_lower": _triangular(True, True),
@@ -367,9 +350,9 @@ RULES |= {
     "ldl_solve_symmetric": ldl.solution(lower=True, hermitian=False),
     "ldl_solve_symmetric_upper": ldl.solution(lower=False, hermitian=False),
     "solve_mixed": _solve,
-    "solve_mixed_pos": _solve_positive,
+    "solve_mixed_pos": _solve_hermitian("solve_pos"),
     "solve_mixed_complex": _solve,
-    "solve_mixed_pos_complex": _solve_positive,
+    "solve_mixed_pos_complex": _solve_hermitian("solve_pos"),
     **{
         name: _solve_hermitian(name)
         for name in ("solve_pos", "solve_pos_upper", "solve_her", "solve_her_upper")
