@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .cache import Cache
 from .errors import NotInGraph
 from .hooks import current
 from .later import later
@@ -47,12 +48,12 @@ MOST_DIMS = 64  # of NumPy's arrays
 PLAIN_DIMS = MOST_DIMS // 2  # of a batch that functions see as it is: they add dimensions
 CHUNK = 64  # elements that are added in a row
 
-_PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
+PLAIN_DTYPES = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
 
 # What a composition knows of its calls, and does not give to a copy
 _OWN = ("_prepared", "_plans", "_calls", "backward")
 
-_REALS = frozenset(x for x in _PLAIN if x.kind == "f")
+_REALS = frozenset(x for x in PLAIN_DTYPES if x.kind == "f")
 
 # What `_core.Prepared` does with a program's last output: it is a result as others; it is info and no
 # result; it is info and a result, which is None where it is 0 everywhere
@@ -94,7 +95,7 @@ class Composition:
         self.nin = signature.count("(") - self.nout
         self._dtypes = dtypes
         self._block = block
-        self._plain = frozenset(x for x in _PLAIN if takes_complex or x.kind != "c")
+        self._plain = frozenset(x for x in PLAIN_DTYPES if takes_complex or x.kind != "c")
         self.core_inputs, self._outputs = core_dimensions(self)  # type: ignore[arg-type]
         self.takes_complex = takes_complex
         self._info = INFO_AMONG if is_checked else NO_INFO
@@ -105,8 +106,8 @@ class Composition:
 
     def _forget(self) -> None:
         self._prepared = _core.Prepared()
-        self._plans: dict[Any, Any] = {}  # programs on a device; None: there is none
-        self._calls: dict[Any, float] = {}  # how many there were of each kind; infinity: no program has it
+        self._plans = Cache(MOST_KINDS)  # programs on a device; None: there is none
+        self._calls = Cache(MOST_KINDS)  # how many there were of each kind; infinity: no program has it
         self.backward: Any = None  # the backward pass, once it is wanted
 
     def __getstate__(self) -> dict[str, Any]:
@@ -152,11 +153,9 @@ class Composition:
         most = max([prod(x.shape[at:]) for x, at in inner])
         if most > MOST_RECORDED or 0 in batch:
             return False
-        if len(self._calls) >= MOST_KINDS:
-            self._calls.clear()
         calls = self._calls.get(key, 0) + 1 + most * prod(batch) / ELEMENTS_OF_A_CALL
-        self._calls[key] = inf if calls >= RECORDED_AFTER else calls
-        return RECORDED_AFTER <= calls < inf
+        self._calls.keep(key, inf if calls >= RECORDED_AFTER else calls)
+        return bool(RECORDED_AFTER <= calls < inf)
 
     def _has_program(self, operands: Sequence[Any], arrays: Sequence[np.ndarray]) -> bool:
         """Whether there is a program of all steps, which is made here."""
@@ -182,9 +181,7 @@ class Composition:
         if most > MOST_RECORDED and (most > MOST_OF_STEPS or later("_programs.compose").has_namespace(like)):
             return None
         if key not in self._plans:
-            if len(self._plans) >= MOST_KINDS:
-                self._plans.clear()
-            self._plans[key] = later("_programs.plan").device_plan_of(self, like, cores)
+            self._plans.keep(key, later("_programs.plan").device_plan_of(self, like, cores))
         plan = self._plans[key]
         if plan is None:
             return None

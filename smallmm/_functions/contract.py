@@ -11,11 +11,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._base.cache import Cache
 from .._base.catalog import composed_of_others
+from .._base.composition import PLAIN_DTYPES
 from .._base.errors import shown
 from .._base.options import one_of
 from .._libraries import library_of, on_device
-from .._programs.compose import Met, full_dtype_name
+from .._programs.compose import full_dtype_name
 from .._programs.fuse import fuse
 from .._programs.fused import Fused
 from . import products
@@ -25,9 +27,8 @@ _LEAST_BATCH = 8  # members: fewer do not share the threads
 # Multiplications of a member whose steps are fused, since beyond the kernels of products are as fast by
 # themselves; and of few members, which then run in one thread
 _MOST_OF_A_MEMBER, _MOST_WITHOUT_THREADS = 1 << 17, 1 << 16
-_met = Met()  # by subscripts and shapes: the prepared calls of what computes them
-_PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # what is computed as it is
-_NAMES = frozenset(x.name for x in _PLAIN)
+_met = Cache()  # by subscripts and shapes: the prepared calls of what computes them
+_NAMES = frozenset(x.name for x in PLAIN_DTYPES)
 
 
 @composed_of_others
@@ -274,7 +275,7 @@ def _in_one_pass(
 def _is_plain(x: Any) -> bool:
     """Whether its numbers are computed as they are, here and now."""
     if type(x) is np.ndarray:
-        return x.dtype in _PLAIN
+        return x.dtype in PLAIN_DTYPES
     if not _may_be_met(x) or not hasattr(x, "__getitem__") or full_dtype_name(x) not in _NAMES:
         return False
     return not library_of(x).is_traced(x)

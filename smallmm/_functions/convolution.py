@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _core
+from .._base.cache import Cache
 from .._base.catalog import composed_of_others
-from .._base.composition import Composition, check_output, from_host
+from .._base.composition import PLAIN_DTYPES, Composition, check_output, from_host
 from .._base.errors import shown
 from .._base.hooks import current
 from .._base.options import integer, one_of
@@ -18,12 +19,11 @@ from .._base.shapes import broadcast_shapes
 from .._calls.arrays import call
 from .._libraries import library_of, on_device, type_name
 from .._libraries.base import overrides_ufuncs
-from .._programs.compose import Met, array_of
+from .._programs.compose import array_of
 from .products import matmul
 
 _LAYOUTS = ("NCHW", "NHWC", "CHWN")
 
-_PLAIN = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # what is computed as it is
 
 Pair = tuple[int, int]
 
@@ -114,7 +114,13 @@ def conv2d(
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     shapes = {name: _shape(name, a) for name, a in operands.items()}
     composition: Any = _Convolution(
-        shapes["x"], shapes["w"], layout, stride, padding, dilation, integer("conv2d", "groups", groups)
+        shapes["x"],
+        shapes["w"],
+        layout,
+        stride,
+        padding,
+        dilation,
+        integer("conv2d", "groups", groups),
     )
     for name, a in {**operands, "out": out}.items():
         library = library_of(a)
@@ -305,7 +311,7 @@ class _Convolution(Composition):
         return a.reshape(*outer, self.groups, c // self.groups, h, w)
 
 
-_met = Met()  # by what `_key` tells
+_met = Cache()  # by what `_key` tells
 
 
 def _key(x: Any, w: Any, options: tuple[Any, ...]) -> Any:
@@ -314,7 +320,7 @@ def _key(x: Any, w: Any, options: tuple[Any, ...]) -> Any:
     if type(x) is not type(w):
         return None
     if type(x) is np.ndarray:
-        if x.dtype != w.dtype or x.dtype not in _PLAIN or current() is not None:
+        if x.dtype != w.dtype or x.dtype not in PLAIN_DTYPES or current() is not None:
             return None
     elif not on_device(x) or not on_device(w):
         return None

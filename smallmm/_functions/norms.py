@@ -8,18 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._base.cache import Cache
 from .._base.catalog import composed_of_others
 from .._base.composition import REAL, Composition, composition_of
 from .._base.errors import NO_SINGULAR_VALUES, NOT_ORTHOGONAL, refuse_complex, shown
 from .._base.options import flag
 from .._calls.arrays import without_labels
 from .._calls.calls import checked
-from .._programs.compose import (
-    Met,
-    composed,
-    dimensions,
-    permuted,
-)
+from .._programs.compose import composed, dimensions, permuted
 from .norm_steps import (
     cond_of,
     matrix_order,
@@ -368,7 +364,7 @@ def matrix_rank(
 # --- what the public functions share -------------------------------------------------------------------
 
 
-_met = Met()  # by `_key`: compositions
+_met = Cache()  # by `_key`: compositions
 
 
 def _key(op: str, x: Any, order: Any, axis: Any, keepdims: Any, out: Any) -> Any:

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._base.cache import Cache
 from .._base.catalog import composed_of_others
 from .._base.errors import SINGULAR, shown
 from .._base.options import integer, pair
 from .._calls.calls import checked, outs_with_info, run
 from .._calls.twins import twin_of
-from .._programs.compose import Met, array_of, in_one_dtype, namespace_of, permuted, written
+from .._programs.compose import array_of, in_one_dtype, namespace_of, permuted, written
 from .._programs.fuse import fuse
 from .._programs.fused import Fused
 from .contract import contract_with_path
 from .subscripts import is_list
 from .systems import InvExResult, SolveExResult
 
-_tensordots = Met()  # by axes and shapes: the subscripts
+_tensordots = Cache()  # by axes and shapes: the subscripts
 
 
 @composed_of_others

@@ -15,17 +15,6 @@ from .._functions.products import matvec, vecmat
 from .._libraries import library_of
 
 
-class Met(dict[Any, Any]):
-    """What computes the calls that a function met before, by what tells them apart."""
-
-    MOST = 1024
-
-    def keep(self, key: Any, what: Any) -> None:
-        if len(self) >= self.MOST:
-            self.clear()
-        self[key] = what
-
-
 def composed(composition: Composition, operands: dict[str, Any], out: Any = None) -> Any:
     """The composition of arrays of any library; `out` is an array, or a tuple with one for each output."""
     none = isinstance(out, tuple) and out and all(x is None for x in out)

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .. import _core
+from .._base.cache import Cache
 from .._gpu.device import same_device
 from .compile import compiled, dense_strides
 from .cuda_kernel import Kernel, Layout, kernel_of
-from .cuda_steps import VECTOR
+from .cuda_steps import VECTOR, merged
 from .dtypes import COMPLEX
 from .record import Record
 
@@ -52,7 +53,7 @@ class DeviceProgram:
         found: list[tuple[Any, int, bytes]] = []
 
         def plan(device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
-            found.append(launches(device, layouts))
+            found.append(launches.known(device, layouts)[1])
             return found[0]
 
         labels = (*(f"{self.name}: {name}" for name in arrays), *[f"{self.name}: an output"] * len(outputs))
@@ -77,8 +78,8 @@ class DeviceProgram:
         found: list[Kernel] = []
 
         def plan(device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
-            capsule, _, words = launches(device, layouts)
-            found.append(launches.kernels[device, layouts])
+            kernel, (capsule, _, words) = launches.known(device, layouts)
+            found.append(kernel)
             return capsule, 0, words
 
         labels = tuple(f"{self.name}: {name}" for name in arrays)
@@ -96,12 +97,8 @@ class DeviceProgram:
 
     def _sorted(self, names: list[str], operands: list[Any]) -> "_Given":
         """Arrays by name, numbers, and what launches such operands."""
-        which = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in operands)
+        which, numbers = numbers_among(operands)
         arrays = {n: x for n, x, is_number in zip(names, operands, which, strict=True) if not is_number}
-        given = [x.item() for x, is_number in zip(operands, which, strict=True) if is_number]
-        numbers = tuple(
-            part for x in given for part in ((x.real, x.imag) if isinstance(x, complex) else (float(x),))
-        )
         if which not in self._launches:
             self._launches[which] = _Launches(self, which)
         return arrays, numbers, self._launches[which]
@@ -116,45 +113,53 @@ class _Launches:
     def __init__(self, program: DeviceProgram, is_number: tuple[bool, ...]) -> None:
         self.program = program
         self.is_number = is_number
-        self.kernels: dict[Any, Kernel] = {}
-        self._known: dict[Any, tuple[Any, int, bytes]] = {}
+        self._known = Cache(_MOST_LAYOUTS)
         self._loaded: dict[tuple[int, str], Any] = {}
         self._lock = Lock()  # blocks of arrays of the host come from several threads
 
-    def __call__(self, device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
-        """What `_core.device_program` asks: the loaded kernel, blocks, and arguments but for addresses."""
+    def known(self, device: int, layouts: tuple[Any, ...]) -> tuple[Kernel, tuple[Any, int, bytes]]:
+        """The kernel, and what `_core.device_program` asks: the loaded one, blocks, and arguments but for
+        addresses."""
         key = device, layouts
         with self._lock:
-            if key not in self._known:
-                if len(self._known) >= _MOST_LAYOUTS:
-                    self._known.clear()
-                    self.kernels.clear()
-                self._known[key] = self._found(device, layouts)
-            return self._known[key]
+            return self._known.get(key) or self._known.keep(key, self._found(device, layouts))
 
-    def _found(self, device: int, layouts: tuple[Any, ...]) -> tuple[Any, int, bytes]:
+    def _found(self, device: int, layouts: tuple[Any, ...]) -> tuple[Kernel, tuple[Any, int, bytes]]:
         described = self.program.described
         taken = iter(layouts)
         cores = [len(shape) for _, _, shape, _ in described.inputs]
         given = [None if number else next(taken) for number in self.is_number]
         stacks = [() if x is None else x[1][: len(x[1]) - core] for x, core in zip(given, cores, strict=True)]
         batch = np.broadcast_shapes(*stacks)
-        extents, merged, ways = laid_out(given, described.inputs, batch)
+        extents, strides, ways = laid_out(given, described.inputs, batch)
         shared = _core.cuda_device(device)[2]
         kernel = kernel_of(described, ways, len(extents), shared=shared)
-        self.kernels[device, layouts] = kernel
         total = prod(batch)
         arrays = len(layouts) + (len(described.outputs) if len(layouts) == self.is_number.count(False) else 0)
         numbers = words_of_numbers(self.is_number, described.inputs)
         words = [total, *[0] * (arrays + numbers)]
         if kernel.strided:
-            words += [*extents, *(step for i in kernel.strided for step in merged[i])]
-        if (device, kernel.text) not in self._loaded:
-            self._loaded[device, kernel.text] = _core.cuda_program(
-                kernel.text, device, kernel.matrices, kernel.threads, kernel.shared
-            )[0]
-        blocks = -(-total // kernel.matrices)
-        return self._loaded[device, kernel.text], blocks, struct.pack(f"{len(words)}q", *words)
+            words += [*extents, *(step for i in kernel.strided for step in strides[i])]
+        blocks, packed = -(-total // kernel.matrices), struct.pack(f"{len(words)}q", *words)
+        return kernel, (loaded(self._loaded, device, kernel), blocks, packed)
+
+
+def loaded(known: dict[tuple[int, str], Any], device: int, kernel: Kernel) -> Any:
+    """The kernel on a device, to which each text goes once."""
+    key = device, kernel.text
+    if key not in known:
+        known[key], *_ = _core.cuda_program(
+            kernel.text, device, kernel.matrices, kernel.threads, kernel.shared
+        )
+    return known[key]
+
+
+def numbers_among(operands: list[Any]) -> tuple[tuple[bool, ...], tuple[float, ...]]:
+    """Which operands are numbers, as arrays of NumPy without dimensions; and these, complex ones in parts."""
+    which = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in operands)
+    given = [x.item() for x, is_number in zip(operands, which, strict=True) if is_number]
+    parts = [(x.real, x.imag) if isinstance(x, complex) else (float(x),) for x in given]
+    return which, tuple(x for own in parts for x in own)
 
 
 def words_of_numbers(is_number: tuple[bool, ...], inputs: tuple[Any, ...]) -> int:
@@ -190,19 +195,8 @@ def strides_in(
 
 def merge_batch(batch: tuple[int, ...], own: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
     """Batch dimensions, innermost first, and strides of each array; at least one dimension."""
-    extents: list[int] = []
-    merged: list[list[int]] = [[] for _ in own]
-    for d in reversed(range(len(batch))):
-        if batch[d] == 1:
-            continue
-        steps = [x[d] for x in own]
-        if extents and all(step == x[-1] * extents[-1] for step, x in zip(steps, merged, strict=True)):
-            extents[-1] *= batch[d]
-            continue
-        extents.append(batch[d])
-        for step, x in zip(steps, merged, strict=True):
-            x.append(step)
-    return extents or [1], [x or [0] for x in merged]
+    extents, strides = merged(batch[::-1], [x[::-1] for x in own])
+    return extents or [1], [x or [0] for x in strides]
 
 
 def _layout_of(

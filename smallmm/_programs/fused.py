@@ -8,6 +8,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from .. import _core
+from .._base.cache import Cache
 from .._base.composition import INFO_APART, NO_INFO, is_met_on_device
 from .._base.hooks import Settings, current
 from .._base.later import later
@@ -17,7 +18,7 @@ from .._calls.arrays import as_numpy
 from .._libraries import is_group, library_of, on_device, type_name
 from .._libraries.dask import is_lazy, lazily
 from .arrays import as_library, copy_to, core_strides, refuse_out, wants_gradient
-from .compose import Met, namespace_of
+from .compose import namespace_of
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
 from .failures import FusedExResult
@@ -46,8 +47,8 @@ class Fused(RecordedFunction, Generic[P, R]):
         super().__init__(function, signature, reasons)
         self._in_graph = object_in_graph(self)
         self._forget_calls()
-        self._met = Met()  # (plan, program, batch) of arrays of a device
-        self._scans = Met()  # what scans of arrays that lie so share
+        self._met = Cache()  # (plan, program, batch) of arrays of a device
+        self._scans = Cache()  # what scans of arrays that lie so share
 
     def _forget_calls(self) -> None:
         self._prepared, self._prepared_parts = _core.Prepared(), _core.Prepared()

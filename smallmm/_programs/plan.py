@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._base.cache import Cache
 from .._base.composition import Composition
 from .._base.errors import explain_failure
 from .._base.later import later
@@ -63,7 +64,7 @@ class Plan:
         self.fallible = record.fallible()
         self.columns = info_columns(record) if with_info else []
         self.failures = Failures(self.steps, self.fallible, self.columns)
-        self.programs: dict[Any, Any] = {}
+        self.programs = Cache(MOST_RECORDS)
         self.prepared: set[Any] = set()  # programs that `_core.Prepared` has, and for which numbers
         self.why_not = ""
         self.why_not_on_device = ""
@@ -136,10 +137,8 @@ class Plan:
         if self.why_not:
             return None
         if layouts not in self.programs:
-            if len(self.programs) > MOST_RECORDS:
-                self.programs.clear()
             try:
-                self.programs[layouts] = self._compiled(list(layouts))
+                self.programs.keep(layouts, self._compiled(list(layouts)))
             except NotCompiled:
                 self.why_not = _NO_KERNEL
                 return None

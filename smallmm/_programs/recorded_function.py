@@ -5,6 +5,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Any
 
+from .._base.cache import Cache
 from .._base.errors import shown
 from .._base.options import is_hashable
 from .._base.shapes import dtype_of
@@ -27,7 +28,7 @@ class RecordedFunction(BatchedFunction):
     ) -> None:
         super().__init__(function, signature)
         self.reasons = refuse_reasons(reasons)
-        self._plans: dict[Any, Plan] = {}
+        self._plans = Cache(MOST_RECORDS)
 
     def is_recorded(self, arrays: tuple[Any, ...]) -> bool:
         """Whether a record of the function takes such arrays, or numbers; else what is wrong is raised."""
@@ -64,8 +65,7 @@ class RecordedFunction(BatchedFunction):
             tuple((name, type(x), x.hex() if type(x) is float else x) for name, x in sorted(options.items())),
         )
         try:
-            if key in self._plans:
-                return self._plans[key]
+            plan: Plan | None = self._plans.get(key)
         except TypeError:
             wrong = next(name for name, x in options.items() if not is_hashable(x))
             if wrong in self._names:
@@ -74,13 +74,10 @@ class RecordedFunction(BatchedFunction):
                 f"{self._name}: {wrong} is {shown(options[wrong])}; expected {self._expected()}, and other "
                 "keywords that are numbers or strings, on which the record depends"
             ) from None
-        if len(self._plans) >= MOST_RECORDS:
-            self._plans.clear()
         try:
-            self._plans[key] = self._recorded(cores, options)
+            return plan or self._plans.keep(key, self._recorded(cores, options))
         except (AttributeError, IndexError, TypeError, ValueError) as error:
             raise self._advised(error, operands, options) from None
-        return self._plans[key]
 
     def _recorded(self, cores: Any, options: dict[str, Any]) -> Plan:
         for name, (dtype, *_) in zip(self._names, cores, strict=True):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
+from .._base.cache import Cache
 from .._programs.arrays import any_failed, on_host
 from .._programs.compile import dense_strides
 from .._programs.cuda_kernel import Kernel, Layout
@@ -79,7 +80,7 @@ class Ladder:
                 self.places[level, j] = self.bytes
                 size = length * prod((*batch, *shape)) * dtype.itemsize
                 self.bytes += -(-size // _REGION) * _REGION
-        self._known: dict[Any, list[Any]] = {}
+        self._known = Cache(_MOST_LAYOUTS)
 
     def run(self, name: str, arrays: list[Any], library: Any) -> tuple[list[Any], list[np.ndarray]]:
         """Results for each time, new arrays of the library; and codes of failures, if something failed."""
@@ -100,11 +101,8 @@ class Ladder:
     def __call__(self, device: int, layouts: tuple[Any, ...]) -> list[Any]:
         """What `_core.device_program` asks: kernels, blocks, arguments, and which arrays these are about."""
         key = device, layouts[: self.count]
-        if key not in self._known:
-            if len(self._known) >= _MOST_LAYOUTS:
-                self._known.clear()
-            self._known[key] = self._made(device, layouts)
-        return self._known[key]
+        known: list[Any] = self._known.get(key) or self._known.keep(key, self._made(device, layouts))
+        return known
 
     def _made(self, device: int, layouts: tuple[Any, ...]) -> list[Any]:
         extents, levels = self._levels(layouts)

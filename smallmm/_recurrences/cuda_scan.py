@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._base.cache import Cache
 from .._gpu.device import same_device
 from .._programs.arrays import any_failed, on_host
 from .._programs.compile import Description
 from .._programs.cuda_kernel import Kernel, Layout
-from .._programs.cuda_launch import laid_out, words_of_numbers
+from .._programs.cuda_launch import laid_out, loaded, numbers_among, words_of_numbers
 from .._programs.cuda_steps import VECTOR
 from .._programs.dtypes import COMPLEX
 from .._programs.failures import note
@@ -27,9 +28,9 @@ class DeviceLoops:
 
     def __init__(self, program: Description) -> None:
         self.program = program
-        self._known: dict[Any, tuple[Any, Kernel, bytes]] = {}
+        self._known = Cache(_MOST_LAYOUTS)
         self._loaded: dict[tuple[int, str], Any] = {}
-        self._ladders: dict[Any, Ladder] = {}
+        self._ladders = Cache(_MOST_LAYOUTS)
 
     def run(self, scan: Any, times: Any, shown: Any) -> tuple[list[Any], list[Any], Any]:
         """The carries, the other results and info, new arrays of the operands' library, in the order of its
@@ -95,11 +96,10 @@ class DeviceLoops:
         given = {f"xs[{i}]": x for i, x in enumerate(arrays)}
         _, library = same_device(name, given)
         key = arrays[0].shape[0], batch, chunk, reverse
-        if key not in self._ladders:
-            if len(self._ladders) >= _MOST_LAYOUTS:
-                self._ladders.clear()
-            self._ladders[key] = Ladder(self, ladder_of(key[0], chunk), chunk, batch, reverse)
-        return self._ladders[key].run(name, list(given.values()), library)
+        ladder: Ladder = self._ladders.get(key) or self._ladders.keep(
+            key, Ladder(self, ladder_of(key[0], chunk), chunk, batch, reverse)
+        )
+        return ladder.run(name, list(given.values()), library)
 
     def _sorted(self, scan: Any) -> tuple[list[Any], tuple[float, ...], Any, Loop]:
         """Arrays and numbers among the operands, the arrays' library, and the loop."""
@@ -115,11 +115,10 @@ class DeviceLoops:
     ) -> tuple[Any, Kernel, bytes]:
         """The loaded kernel, its text, and arguments but for addresses and times."""
         key = device, layouts, loop, batch
-        if key not in self._known:
-            if len(self._known) >= _MOST_LAYOUTS:
-                self._known.clear()
-            self._known[key] = self._found(device, layouts, loop, batch)
-        return self._known[key]
+        known: tuple[Any, Kernel, bytes] = self._known.get(key) or self._known.keep(
+            key, self._found(device, layouts, loop, batch)
+        )
+        return known
 
     def _moves(
         self, layouts: tuple[Any, ...], loop: Loop, batch: tuple[int, ...], times: Any, part: Any
@@ -162,21 +161,14 @@ class DeviceLoops:
         return self.loaded(device, kernel), kernel, struct.pack(f"{len(words)}q", *words)
 
     def loaded(self, device: int, kernel: Kernel) -> Any:
-        if (device, kernel.text) not in self._loaded:
-            self._loaded[device, kernel.text] = _core.cuda_program(
-                kernel.text, device, kernel.matrices, kernel.threads, kernel.shared
-            )[0]
-        return self._loaded[device, kernel.text]
+        return loaded(self._loaded, device, kernel)
 
 
 def sort(scan: Any, given: list[Any]) -> tuple[list[Any], tuple[float, ...], Loop]:
     """Arrays and numbers among operands of a scan, and its loop."""
-    is_number = tuple(isinstance(x, np.ndarray) and x.ndim == 0 for x in given)
+    is_number, numbers = numbers_among(given)
     arrays = [x for x, number in zip(given, is_number, strict=True) if not number]
-    values = [x.item() for x, number in zip(given, is_number, strict=True) if number]
-    parts = [(x.real, x.imag) if isinstance(x, complex) else (float(x),) for x in values]
-    loop = Loop(len(scan.carry), len(scan.xs), bool(scan.plan.columns), is_number)
-    return arrays, tuple(x for own in parts for x in own), loop
+    return arrays, numbers, Loop(len(scan.carry), len(scan.xs), bool(scan.plan.columns), is_number)
 
 
 def _of_all_parts(name: str, batch: tuple[int, ...], infos: list[tuple[int, Any]]) -> np.ndarray:
