@@ -172,16 +172,30 @@ def explain_failure(
             continue
         if not isinstance(out, np.ndarray):
             return TypeError(f"{op}: {name} is a {type(out).__name__}; expected a numpy.ndarray")
-        casting = kwargs.get("casting", "same_kind")
-        if not np.can_cast(dtype, out.dtype, casting):
-            return TypeError(
-                f"{op}: {name} has dtype {out.dtype}; the result is {dtype}, and casting is {casting!r}"
-            )
-        if not out.flags.writeable:
-            return ValueError(f"{op}: {name} is read-only; expected an array that can be written to")
+        if (unfit := unfit_out(op, name, out, dtype, kwargs.get("casting", "same_kind"))) is not None:
+            return unfit
     if "axes" in kwargs:
         return None
     return _explain_shapes(op, gufunc, arrays, outs)
+
+
+def unfit_out(
+    op: str, name: str, out: np.ndarray, dtype: Any, casting: Any = "same_kind"
+) -> Exception | None:
+    """The exception for an array to which a result of that dtype cannot be written, if it is one."""
+    if not np.can_cast(dtype, out.dtype, casting):
+        return TypeError(
+            f"{op}: {name} has dtype {out.dtype}; the result is {dtype}, and casting is {casting!r}"
+        )
+    if not out.flags.writeable:
+        return ValueError(f"{op}: {name} is read-only; expected an array that can be written to")
+    return None
+
+
+def refuse_misfits(op: str, gufunc: Any, operands: dict[str, Any]) -> None:
+    """Raise what is wrong with operands, or with arrays of their shapes and dtypes."""
+    if (why := explain_failure(op, gufunc, operands, {}, {})) is not None:
+        raise why
 
 
 def is_supported(dtype: np.dtype, with_complex: bool) -> bool:

@@ -274,3 +274,8 @@ def dtype_of(x: Any) -> np.dtype:
     if dtype is None:
         return np.asarray(x).dtype
     return dtype if isinstance(dtype, np.dtype) else np.dtype(str(dtype).rpartition(".")[2])
+
+
+def stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array of that shape without memory to speak of."""
+    return np.broadcast_to(np.zeros((), dtype), shape)

@@ -91,5 +91,12 @@ def without_labels(x: Any) -> Any:
     return library_of(x).values(x)
 
 
+def copy_to(target: Any, result: Any, casting: Any = "same_kind") -> None:
+    if isinstance(target, np.ndarray):
+        np.copyto(target, result, casting=casting)
+    else:
+        target[...] = result
+
+
 def _named(outs: tuple[Any, ...]) -> dict[str, Any]:
     return {"out": outs[0]} if len(outs) == 1 else {f"out[{i}]": x for i, x in enumerate(outs)}

@@ -13,11 +13,11 @@ from numpy import count_nonzero
 
 from .. import _core
 from .._base.catalog import FUNCTIONS
-from .._base.errors import Reason, numerical_failure
+from .._base.errors import Reason, numerical_failure, unfit_out
 from .._base.shapes import is_complex
 from .._libraries import library_of, on_device, type_name
 from .._libraries.dask import is_lazy, lazily
-from .arrays import as_numpy, call, without_labels
+from .arrays import as_numpy, call, copy_to, without_labels
 from .twins import WithInfo, entries
 
 _direct = _core.direct
@@ -152,10 +152,7 @@ def delivered(op: str, outs: tuple[Any, ...], results: tuple[Any, ...]) -> tuple
     for i, out, result in given:
         _refuse_unfit(op, f"out[{i}]", out, result)
     for _, out, result in given:
-        if isinstance(out, np.ndarray):
-            np.copyto(out, result, casting="same_kind")
-        else:
-            out[...] = result
+        copy_to(out, result)
     return tuple(result if out is None else out for out, result in zip(outs, results, strict=True))
 
 
@@ -173,14 +170,8 @@ def _refuse_unfit(op: str, name: str, out: Any, result: Any) -> None:
         )
     if tuple(out.shape) != tuple(result.shape):
         raise ValueError(f"{op}: {name} has shape {tuple(out.shape)}; expected {tuple(result.shape)}")
-    if not isinstance(out, np.ndarray):
-        return
-    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
-        raise TypeError(
-            f"{op}: {name} has dtype {out.dtype}; the result is {result.dtype}, and casting is 'same_kind'"
-        )
-    if not out.flags.writeable:
-        raise ValueError(f"{op}: {name} is read-only; expected an array that can be written to")
+    if isinstance(out, np.ndarray) and (unfit := unfit_out(op, name, out, result.dtype)) is not None:
+        raise unfit
 
 
 def run_from_the_right(

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._base.shapes import is_complex
+from .._base.shapes import is_complex, stand_in
 from .._libraries.recording import RULES, gradients, summed
 from .._programs.dtypes import COMPLEX, is_half
-from .._programs.record import VIEWS, Record, Step, Value, View, basic_index, stand_in
+from .._programs.record import VIEWS, Record, Step, Value, View, basic_index
 
 Gradients = Sequence[Any]  # symbols; None: of what the results do not depend on
 

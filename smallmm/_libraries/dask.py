@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._base.errors import explain_failure
-from .._base.shapes import NUMBERS, arithmetic, fixed_signature, operand_dtypes, output_dtypes
+from .._base.shapes import NUMBERS, arithmetic, fixed_signature, operand_dtypes, output_dtypes, stand_in
 from .base import Library
 from .numpy import NumPy, every
 
@@ -151,7 +151,7 @@ def _with_lengths(x: Any, dims: set[int], length: float) -> Any:
 
 def _outline(x: Any) -> Any:
     """x, or an array of the shape and dtype of a lazy one, all of it one element."""
-    return np.broadcast_to(np.empty((), x.dtype), x.shape) if is_lazy(x) else x
+    return stand_in(x.shape, x.dtype) if is_lazy(x) else x
 
 
 def _call_chunks(

@@ -13,7 +13,7 @@ import numpy as np
 from .. import _core
 from .._base import lapack
 from .._base.composition import Composition
-from .._base.errors import explain_failure, wrong_dtype
+from .._base.errors import refuse_misfits, wrong_dtype
 from .._base.shapes import (
     NUMBERS,
     SCALED,
@@ -29,6 +29,7 @@ from .._base.shapes import (
     operand_dtypes,
     output_shapes,
     resolved_dtypes,
+    stand_in,
     with_dimensions,
     without_dimensions,
 )
@@ -260,13 +261,8 @@ def _refuse_what_does_not_fit(op: str, gufunc: Any, operands: dict[str, Any]) ->
             meet(x.dtype)
             if x.dtype.kind not in "biufc" and not is_bfloat16(x.dtype):
                 raise wrong_dtype(op, name, x.dtype)
-    shaped = {
-        name: np.broadcast_to(np.zeros((), x.dtype), x.shape) if hasattr(x, "dtype") else x
-        for name, x in operands.items()
-    }
-    explanation = explain_failure(op, gufunc, shaped, {}, {})
-    if explanation is not None:
-        raise explanation
+    shaped = {name: stand_in(x.shape, x.dtype) if hasattr(x, "dtype") else x for name, x in operands.items()}
+    refuse_misfits(op, gufunc, shaped)
     return shaped
 
 

@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 
 from .. import _core
 from .._base.composition import Composition
-from .._base.errors import explain_failure, wrong_dtype
+from .._base.errors import refuse_misfits, wrong_dtype
 from .._base.later import later
 from .._base.shapes import (
     NUMBERS,
@@ -28,6 +28,7 @@ from .._base.shapes import (
     meet,
     operand_dtypes,
     output_dtypes,
+    stand_in,
     with_dimensions,
     without_dimensions,
     working_dtype,
@@ -327,12 +328,10 @@ def _refuse_what_does_not_fit(op: str, gufunc: Any, operands: dict[str, Any]) ->
     if not all(type(n) is int for x in operands.values() for n in getattr(x, "shape", ())):
         return  # torch.compile's symbols: the operator checks them
     shaped = {
-        name: np.broadcast_to(np.empty((), numpys_dtype(x.dtype)), x.shape) if torch.is_tensor(x) else x
+        name: stand_in(x.shape, numpys_dtype(x.dtype)) if torch.is_tensor(x) else x
         for name, x in operands.items()
     }
-    explanation = explain_failure(op, gufunc, shaped, {}, {})
-    if explanation is not None:
-        raise explanation
+    refuse_misfits(op, gufunc, shaped)
 
 
 def numpys_dtype(dtype: torch.dtype) -> np.dtype:

@@ -129,8 +129,7 @@ def _why_not(
         return f"{next(iter(kwargs))} is given"
     if any(map(overrides_ufuncs, operands.values())):
         return "an operand is no array of NumPy"
-    wrong = explain_failure(op, gufunc, operands, targets, {})
-    if wrong is not None:
+    if (wrong := explain_failure(op, gufunc, operands, targets, {})) is not None:
         raise wrong
     number = number_dtype(gufunc, operands)
     takes = number.kind != "c" or takes_complex_on_device(gufunc)

@@ -107,10 +107,3 @@ def refuse_out(
         writable = as_numpy(name, label, target).flags.writeable
     if not writable:
         raise ValueError(f"{name}: {label} is read-only; expected an array that can be written to")
-
-
-def copy_to(target: Any, result: Any) -> None:
-    if isinstance(target, np.ndarray):
-        np.copyto(target, result, casting="same_kind")
-    else:
-        target[...] = result

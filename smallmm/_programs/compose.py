@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .._base.composition import CHUNK, Composition, constant, ones
-from .._base.errors import no_array, shown
+from .._base.errors import no_array, shown, unfit_out
 from .._base.shapes import dtype_of, is_complex
-from .._calls.arrays import call, without_labels
+from .._calls.arrays import call, copy_to, without_labels
 from .._functions.products import matvec, vecmat
 from .._libraries import library_of
 
@@ -68,15 +68,10 @@ def written(op: str, answer: Any, out: Any, casting: Any = "same_kind") -> Any:
     if tuple(out.shape) != tuple(answer.shape):
         raise ValueError(f"{op}: out has shape {tuple(out.shape)}; expected {tuple(answer.shape)}")
     if isinstance(out, np.ndarray):
-        if not np.can_cast(dtype_of(answer), out.dtype, casting):
-            raise TypeError(
-                f"{op}: out has dtype {out.dtype}; the result is {answer.dtype}, and casting is {casting!r}"
-            )
-        if not out.flags.writeable:
-            raise ValueError(f"{op}: out is read-only; expected an array that can be written to")
-        np.copyto(out, answer, casting=casting)
-    else:
-        out[...] = answer
+        unfit = unfit_out(op, "out", out, dtype_of(answer), casting)
+        if unfit is not None:
+            raise unfit
+    copy_to(out, answer, casting)
     return out
 
 

@@ -12,12 +12,12 @@ from .._base.cache import Cache
 from .._base.composition import INFO_APART, NO_INFO, is_met_on_device
 from .._base.hooks import Settings, current
 from .._base.later import later
-from .._base.shapes import NUMBERS
+from .._base.shapes import NUMBERS, stand_in
 from .._base.torch_compile import call_in_graph, object_in_graph
-from .._calls.arrays import as_numpy
+from .._calls.arrays import as_numpy, copy_to
 from .._libraries import is_group, library_of, on_device, type_name
 from .._libraries.dask import is_lazy, lazily
-from .arrays import as_library, copy_to, core_strides, refuse_out, wants_gradient
+from .arrays import as_library, core_strides, refuse_out, wants_gradient
 from .compose import namespace_of
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
@@ -137,7 +137,7 @@ class Fused(RecordedFunction, Generic[P, R]):
         wanted = tuple(i for i, x in enumerate(operands) if wants_gradient(x))
         if not wanted:
             return True
-        results = [np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in plan.results]
+        results = [stand_in(x.shape, x.dtype) for x in plan.results]
         backward = later("_derivatives.backward").backward_of_plan(self, plan, options)
         return bool(backward.is_recordable(operands, results, wanted))
 

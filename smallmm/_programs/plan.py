@@ -10,7 +10,7 @@ import numpy as np
 from .. import _core
 from .._base.cache import Cache
 from .._base.composition import Composition
-from .._base.errors import explain_failure
+from .._base.errors import refuse_misfits
 from .._base.later import later
 from .._base.shapes import NUMBERS, PRODUCTS, broadcast_shapes, dtype_of
 from .._libraries import on_device
@@ -215,8 +215,7 @@ def explanation_of(composition: Composition, operands: dict[str, Any]) -> FusedE
         without_memory(x, dense_strides(x, y), y) for x, y in zip(shapes, map(dtype_of, arrays), strict=True)
     ]
     named = dict(zip(operands, arrays if like is None else shaped, strict=True))
-    if (why := explain_failure(composition.op, composition, named, {}, {})) is not None:  # type: ignore[arg-type]
-        raise why
+    refuse_misfits(composition.op, composition, named)
     own = [x.ndim - len(dims) for x, dims in zip(arrays, composition.core_inputs, strict=True)]
     cores = [tuple(x.shape)[at:] for x, at in zip(arrays, own, strict=True)]
     plan = _plan_of(composition, arrays) if like is None else device_plan_of(composition, like, cores)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._base.errors import explain_failure, wrong_dtype
-from .._base.shapes import PRODUCTS, arithmetic, broadcast_shapes
+from .._base.errors import explain_failure, refuse_misfits, wrong_dtype
+from .._base.shapes import PRODUCTS, arithmetic, broadcast_shapes, stand_in
 from .complex_steps import FUNCTIONS
 from .dtypes import (
     BOOL,
@@ -371,8 +371,7 @@ class Record:
             if x.dtype in COMPLEX and not composition.takes_complex:
                 raise wrong_dtype(composition.op, name, x.dtype, where=f", in {self.name}")
         stand_ins = {name: stand_in(x.shape, x.view.dtype) for name, x in symbols.items()}
-        if (why := explain_failure(composition.op, composition, stand_ins, {}, {})) is not None:
-            raise why
+        refuse_misfits(composition.op, composition, stand_ins)
         return tuple(composition.run(self.namespace(self), tuple(symbols.values())))
 
     def fallible(self) -> list[Step]:
@@ -400,11 +399,6 @@ def _operands_of(gufunc: Any, element: str) -> set[str]:
     """Operands of a gufunc with such elements: "real" where others are complex, "int32"."""
     rows = _core.operations[_core.gufunc_rows[gufunc.__name__][0]] if isinstance(gufunc, np.ufunc) else ()
     return {name for name, _, _, kind, *_ in rows if kind == element}
-
-
-def stand_in(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array of that shape without memory to speak of."""
-    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 def elementwise(name: str, *arrays: np.ndarray) -> Any:

@@ -11,12 +11,11 @@ from .._base.errors import LinAlgError, shown
 from .._base.hooks import Settings, current, offloaded
 from .._base.later import later
 from .._base.shapes import dtype_of
-from .._calls.arrays import as_numpy
+from .._calls.arrays import as_numpy, copy_to
 from .._libraries import library_of, on_device
 from .._programs.arrays import (
     any_failed,
     as_library,
-    copy_to,
     core_strides,
     on_host,
     refuse_out,
