@@ -44,6 +44,16 @@ class Kernel(NamedTuple):
     strided: tuple[int, ...]  # which inputs, and then outputs, have strides among the arguments
 
 
+class Room(NamedTuple):
+    """Of a block: threads of a matrix and in all, bytes of a matrix, and those that all matrices share."""
+
+    lanes: int
+    threads: int
+    pitch: int
+    of_all: int
+    shared: dict[int, int]
+
+
 def kernel_of(
     program: Description, layouts: tuple[Layout, ...], dims: int, *, lanes: int = 0, shared: int = _SHARED
 ) -> Kernel:
@@ -59,6 +69,7 @@ class _Writer:
         self.layouts = layouts
         self.dims = dims
         self.inputs = [index for index, *_ in program.inputs]
+        self.ways = dict(zip(self.inputs, layouts, strict=True))
         self.outputs = [index for index, *_ in program.outputs]
         self.values = values_of(program)
         self.steps = Steps(program, self.values)
@@ -66,8 +77,7 @@ class _Writer:
         self.strided = [i for i, x in zip(self.inputs, layouts, strict=True) if x.kind == "strided"]
 
     def kernel(self, lanes: int) -> Kernel:
-        sizes = {x.size for x in self.values if x.kind != CONSTANT}
-        if sizes == {1} and lanes in (0, 1):
+        if lanes in (0, 1) and {x.size for x in self.values if x.kind != CONSTANT} == {1}:
             return self._of_numbers()
         tried = (lanes,) if lanes else LANES if self._fits_registers() else LANES[1:]
         found = [x for x in map(self._of_matrices, tried) if x is not None]
@@ -123,11 +133,10 @@ class _Writer:
         for i, x in enumerate(self.values):
             if x.kind != TEMPORARY:
                 continue
-            kind = c_type(x.dtype)
             if lanes == 1:
                 lines.append(f"    {self._array(i)};")
             elif i in at:
-                lines.append(f"    {kind} *const v{i} = reinterpret_cast<{kind} *>(mine + {at[i]});")
+                lines.append(f"    {c_type(x.dtype)} *const v{i} = {self._in_shared(i, at[i])};")
         ends: Counter[int] = Counter(number + x.leaves_out for number, x in enumerate(steps) if x.leaves_out)
         for number, step in enumerate(steps):
             own = ["SYNC_LANES();", *step.lines]
@@ -151,11 +160,47 @@ class _Writer:
         constness = "" if i in self.outputs else "const "
         return f"static_cast<{constness}{kind} *>(args.data[{(arrays + self.outputs).index(i)}])"
 
-    def _moved(self, word: str, i: int, at: int, aligned: bool) -> str:
-        """Load or store a warp's matrices of value i."""
-        x = self.values[i]
-        what = f"{c_type(x.dtype)}, {x.size}, {str(aligned).lower()}"
-        return f"{word}<{what}>(warp, {at}, {self._data(i)} + first * {x.size}, count);"
+    def _moved(self, i: int) -> tuple[Layout, str]:
+        """How value i lies in memory, and what is moved of each matrix."""
+        x, layout = self.values[i], self.ways.get(i, Layout("flat"))
+        return layout, f"{c_type(x.dtype)}, {x.size}, {str(layout.aligned).lower()}"
+
+    def _load(self, i: int, at: str | int, base: str) -> list[str]:
+        """Bring a warp's matrices of an input, from `base` on, to their places."""
+        layout, what = self._moved(i)
+        if layout.kind != "strided":
+            return [f"load<{what}>(warp, {at}, {base} + first * {self.values[i].size}, count);"]
+        element = self._element(i, layout)
+        if element == "e":
+            return [f"load_apart<{what}>(warp, {at}, {base}, offset{i});"]
+        return [
+            "#pragma unroll 8",
+            f"for (int e = lane; e < {self.values[i].size}; e += LANES)",
+            f"    reinterpret_cast<{c_type(self.values[i].dtype)} *>(mine + {at})[e] = "
+            f"({base} + offset{i})[{element}];",
+        ]
+
+    def _store(self, i: int, at: int, base: str) -> str:
+        layout, what = self._moved(i)
+        if layout.kind == "strided":
+            return f"store_apart<{what}>(warp, {at}, {base}, offset{i}, count);"
+        return f"store<{what}>(warp, {at}, {base} + first * {self.values[i].size}, count);"
+
+    def _load_shared(self, i: int, at: int) -> list[str]:
+        """What all matrices share comes once for a block."""
+        to = f"reinterpret_cast<{c_type(self.values[i].dtype)} *>(shared + {at})"
+        if self.ways[i].kind == "number":
+            return [f"if (threadIdx.x == 0) {to}[{p}] = {x};" for p, x in enumerate(self._numbers(i))]
+        return [
+            f"for (int e = threadIdx.x; e < {self.values[i].size}; e += THREADS)",
+            f"    {to}[e] = {self._data(i)}[{self._element(i, self.ways[i])}];",
+        ]
+
+    def _in_shared(self, i: int, at: str | int) -> str:
+        """A matrix's elements of a value, which begin there, or those of all matrices."""
+        constness = "const " if i in self.inputs else ""
+        where = "shared" if i in self.ones else "mine"
+        return f"reinterpret_cast<{constness}{c_type(self.values[i].dtype)} *>({where} + {at})"
 
     def _array(self, i: int) -> str:
         """The declaration of a thread's own value."""
@@ -184,8 +229,7 @@ class _Writer:
         return next((dtype, shape) for index, dtype, shape, _ in given if index == i)
 
     def _strided(self) -> tuple[int, ...]:
-        given = [*self.inputs, *self.outputs]
-        return tuple(given.index(i) for i in self.strided)
+        return tuple((self.inputs + self.outputs).index(i) for i in self.strided)
 
     def _element(self, i: int, layout: Layout) -> str:
         """Where element e of a matrix of an input lies in memory."""
@@ -195,26 +239,12 @@ class _Writer:
             shape, strides = (*shape, 2), (*(2 * step for step in strides), 1)
         return index_of("e", *merged(shape[::-1], [strides[::-1]]), 0) if strides else "e"
 
-    def _gathered(self, i: int, layout: Layout, at: str | int, base: str) -> list[str]:
-        """Bring a warp's matrices of a strided input, this thread's at offset{i} from `base`."""
-        x, element = self.values[i], self._element(i, layout)
-        kind = c_type(x.dtype)
-        if element == "e":
-            what = f"{kind}, {x.size}, {str(layout.aligned).lower()}"
-            return [f"load_apart<{what}>(warp, {at}, {base}, offset{i});"]
-        return [
-            "#pragma unroll 8",
-            f"for (int e = lane; e < {x.size}; e += LANES)",
-            f"    reinterpret_cast<{kind} *>(mine + {at})[e] = ({base} + offset{i})[{element}];",
-        ]
-
     def _of_numbers(self) -> Kernel:
         """Every value is a number: a thread takes neighbours, as many as fill a vector."""
         flat = [i for i, x in zip(self.inputs, self.layouts, strict=True) if x.kind == "flat"]
         largest = max(self.values[i].dtype.itemsize for i in (*flat, *self.outputs))
         aligned = all(x.aligned for x in self.layouts if x.kind == "flat")
-        width = VECTOR // largest if aligned else 1
-        threads = 256
+        width, threads = VECTOR // largest if aligned else 1, 256
         body = [
             f"const long long first = (static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) * {width};"
         ]
@@ -249,24 +279,28 @@ class _Writer:
     def _of_matrices(self, lanes: int) -> tuple[float, Kernel] | None:
         """The kernel with so many threads of each matrix, and what it seems to cost; None: it cannot be."""
         steps = self.steps.texts(lanes)
-        loaded = [i for i in self.inputs if i not in self.ones]
         operations = sum(x.operations for x in _usual(steps))
         if lanes == 1:
-            at, end = _one_after_another({i: self._bytes(i) for i in loaded})
+            at, end = _one_after_another({i: self._bytes(i) for i in self.inputs if i not in self.ones})
             out, end_of_outputs = _one_after_another({i: self._bytes(i) for i in self.outputs})
-            at, pitch = {**at, **out}, _pitch(max(end, end_of_outputs))
+            at, end = {**at, **out}, max(end, end_of_outputs)
         else:
             at, end = _placed(self._lives(steps), {i: self._bytes(i) for i in range(len(self.values))}, steps)
-            pitch = _pitch(end)
+        return self._in_room(steps, at, end, lanes, operations)
+
+    def _in_room(
+        self, steps: list[Step], at: dict[int, int], end: int, lanes: int, operations: int
+    ) -> tuple[float, Kernel] | None:
+        """The kernel with these places of values in a matrix's room, which ends there, and its cost."""
+        pitch = _pitch(end)
         shared_by_all, ones_end = _one_after_another({i: self._bytes(i) for i in self.ones})
         warp = pitch * (WARP // lanes)
         warps = min(_MOST_THREADS // WARP, (self.most_shared - ones_end) // warp)
         if warps < 1:
             return None
-        kernel = self._text(steps, at, shared_by_all, ones_end, lanes, pitch, warps * WARP)
+        kernel = self._text(steps, at, Room(lanes, warps * WARP, pitch, ones_end, shared_by_all))
         at_once = min(64, (224 << 10) // (warp + ones_end / warps + 256))  # warps of a multiprocessor
-        cost = operations * max(1.0, 12 / at_once)
-        return cost, kernel
+        return operations * max(1.0, 12 / at_once), kernel
 
     def _bytes(self, i: int) -> int:
         return -(-self.values[i].size * self.values[i].dtype.itemsize // VECTOR) * VECTOR
@@ -285,76 +319,64 @@ class _Writer:
             alive[i] = alive.get(i, (len(steps), 0))[0], len(steps)
         return alive
 
-    def _text(
+    def _text(self, steps: list[Step], at: dict[int, int], room: Room) -> Kernel:
+        body = places_in_block(room, "")
+        for i in self.inputs:
+            if i in self.ones:
+                body += self._load_shared(i, room.shared[i])
+                continue
+            if i in self.strided:
+                matrix = "first + thread / LANES < args.batch ? first + thread / LANES : args.batch - 1"
+                body.append(f"const long long offset{i} = {self._offset(i, matrix)};")
+            body += self._load(i, at[i], self._data(i))
+        body += ["copies_done();", "__syncthreads();" if self.ones else "__syncwarp();"]
+        arguments = ["mine", "lane"]
+        for i in (*self.inputs, *self.outputs):
+            if room.lanes > 1 or i in self.ones:
+                arguments.append(self._in_shared(i, room.shared[i] if i in self.ones else at[i]))
+                continue
+            body.append(f"{self._array(i)};")
+            if i in self.inputs:
+                body.append(f"fetch<{self.values[i].size}>(v{i}, mine + {at[i]});")
+            arguments.append(f"v{i}")
+        body += [f"compute({', '.join(arguments)});", "__syncwarp();"]
+        if room.lanes == 1:
+            body += [f"keep<{self.values[i].size}>(mine + {at[i]}, v{i});" for i in self.outputs]
+            body += ["__syncwarp();"]
+        body += [self._store(i, at[i], self._data(i)) for i in self.outputs]
+        return self._kernel(steps, at, room, body)
+
+    def _kernel(
         self,
         steps: list[Step],
         at: dict[int, int],
-        shared_by_all: dict[int, int],
-        ones_end: int,
-        lanes: int,
-        pitch: int,
-        threads: int,
+        room: Room,
+        body: list[str],
+        sometimes: frozenset[int] = frozenset(),
     ) -> Kernel:
-        body = [
-            "extern __shared__ __align__(16) char shared[];",
-            "const int thread = threadIdx.x % 32, lane = LANES == 1 ? 0 : thread % LANES;",
-            "const long long first =",
-            "    (static_cast<long long>(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32) * MATRICES;",
-            "const long long rest = args.batch - first;",
-            "const int count = rest < 0 ? 0 : rest < MATRICES ? static_cast<int>(rest) : MATRICES;",
-            f"char *const warp = shared + {ones_end} + threadIdx.x / 32 * (MATRICES * PITCH);",
-            "char *const mine = warp + thread / LANES * PITCH;",
+        text = [
+            *self._head(room.lanes, room.pitch, room.threads),
+            *self._function(steps, at, room.lanes, sometimes),
+            *_kernel_lines(body),
         ]
-        for i, layout in zip(self.inputs, self.layouts, strict=True):
-            x = self.values[i]
-            kind = c_type(x.dtype)
-            element = self._element(i, layout)
-            where = f"reinterpret_cast<{kind} *>"
-            match layout.kind:
-                case "flat":
-                    body.append(self._moved("load", i, at[i], layout.aligned))
-                case "one":
-                    body += [f"for (int e = threadIdx.x; e < {x.size}; e += THREADS)"]
-                    body += [f"    {where}(shared + {shared_by_all[i]})[e] = {self._data(i)}[{element}];"]
-                case "number":
-                    at_part = f"{where}(shared + {shared_by_all[i]})"
-                    body += [
-                        f"if (threadIdx.x == 0) {at_part}[{part}] = {number};"
-                        for part, number in enumerate(self._numbers(i))
-                    ]
-                case _:
-                    matrix = "first + thread / LANES < args.batch ? first + thread / LANES : args.batch - 1"
-                    body.append(f"const long long offset{i} = {self._offset(i, matrix)};")
-                    body += self._gathered(i, layout, at[i], self._data(i))
-        body += ["copies_done();", "__syncthreads();" if self.ones else "__syncwarp();"]
-        arguments = ["mine", "lane"]
-        for i in self.inputs:
-            kind = c_type(self.values[i].dtype)
-            if i in self.ones:
-                arguments.append(f"reinterpret_cast<const {kind} *>(shared + {shared_by_all[i]})")
-            elif lanes == 1:
-                body += [
-                    f"{self._array(i)};",
-                    f"fetch<{self.values[i].size}>(v{i}, mine + {at[i]});",
-                ]
-                arguments.append(f"v{i}")
-            else:
-                arguments.append(f"reinterpret_cast<const {kind} *>(mine + {at[i]})")
-        for i in self.outputs:
-            kind = c_type(self.values[i].dtype)
-            if lanes == 1:
-                body.append(f"{self._array(i)};")
-                arguments.append(f"v{i}")
-            else:
-                arguments.append(f"reinterpret_cast<{kind} *>(mine + {at[i]})")
-        body += [f"compute({', '.join(arguments)});", "__syncwarp();"]
-        if lanes == 1:
-            body += [f"keep<{self.values[i].size}>(mine + {at[i]}, v{i});" for i in self.outputs]
-            body += ["__syncwarp();"]
-        body += [self._moved("store", i, at[i], True) for i in self.outputs]
-        text = [*self._head(lanes, pitch, threads), *self._function(steps, at, lanes), *_kernel_lines(body)]
-        shared = ones_end + threads // lanes * pitch
-        return Kernel("\n".join(text) + "\n", lanes, threads, threads // lanes, shared, self._strided())
+        matrices = room.threads // room.lanes
+        shared = room.of_all + matrices * room.pitch
+        return Kernel("\n".join(text) + "\n", room.lanes, room.threads, matrices, shared, self._strided())
+
+
+def places_in_block(room: Room, rest: str, *own: str) -> list[str]:
+    """Which matrices a warp and a thread have, and where they are in shared memory."""
+    return [
+        "extern __shared__ __align__(16) char shared[];",
+        "const int thread = threadIdx.x % 32, lane = LANES == 1 ? 0 : thread % LANES;",
+        "const long long first =",
+        "    (static_cast<long long>(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32) * MATRICES;",
+        f"const long long rest = args.batch - first{rest};",
+        "const int count = rest < 0 ? 0 : rest < MATRICES ? static_cast<int>(rest) : MATRICES;",
+        *own,
+        f"char *const warp = shared + {room.of_all} + threadIdx.x / 32 * (MATRICES * PITCH);",
+        "char *const mine = warp + thread / LANES * PITCH;",
+    ]
 
 
 def _usual(steps: list[Step]) -> list[Step]:

@@ -10,13 +10,13 @@ from .._programs.cuda_kernel import (
     _SHARED,
     Kernel,
     Layout,
-    _kernel_lines,
+    Room,
     _one_after_another,
-    _pitch,
     _placed,
     _Writer,
+    places_in_block,
 )
-from .._programs.cuda_steps import WARP, NotFused, Step, c_type
+from .._programs.cuda_steps import NotFused, Step, c_type
 
 INFO = 3  # numbers of a matrix's first failure: code, time from 1, column
 
@@ -48,16 +48,6 @@ def loop_kernel(
     return _LoopWriter(program, layouts, dims, shared, loop, ys).kernel(0)
 
 
-class _Room(NamedTuple):
-    """Of a block: threads of a matrix and in all, bytes of a matrix, and those that all matrices share."""
-
-    lanes: int
-    threads: int
-    pitch: int
-    of_all: int
-    shared: dict[int, int]
-
-
 class _LoopWriter(_Writer):
     def __init__(
         self,
@@ -80,7 +70,7 @@ class _LoopWriter(_Writer):
         self.info = self.outputs[-1] if loop.has_info else -1
         self.ys = self.outputs[n : len(self.outputs) - loop.has_info]
         self.moving = [*self.xs, *self.ys]
-        self.ways = dict(zip((*self.inputs, *self.ys), (*layouts, *ys), strict=True))
+        self.ways |= zip(self.ys, ys, strict=True)
         self.strided += [i for i in self.ys if self.ways[i].kind == "strided"]
         self.sometimes = self._for_outputs()
 
@@ -138,81 +128,27 @@ class _LoopWriter(_Writer):
             placed, most = _placed(alive, {i: self._bytes(i) for i in range(len(self.values))}, steps)
             at |= {i: end + x for i, x in placed.items()}
             end += most
-        pitch = _pitch(end)
-        shared_by_all, ones_end = _one_after_another({i: self._bytes(i) for i in self.ones})
-        warp = pitch * (WARP // lanes)
-        warps = min(4, (self.most_shared - ones_end) // warp)
-        if warps < 1:
-            return None
-        room = _Room(lanes, warps * WARP, pitch, ones_end, shared_by_all)
-        kernel = self._loop_text(steps, at, room)
-        at_once = min(64, (224 << 10) // (warp + ones_end / warps + 256))
-        return operations * max(1.0, 12 / at_once), kernel
+        return self._in_room(steps, at, end, lanes, operations)
 
     # --- the text ---
 
-    def _in_shared(self, i: int, at: str | int) -> str:
-        """A matrix's elements of a value, which begin there."""
-        constness = "const " if i in self.inputs else ""
-        return f"reinterpret_cast<{constness}{c_type(self.values[i].dtype)} *>(mine + {at})"
-
-    def _load(self, i: int, at: str | int, base: str) -> list[str]:
-        """Bring a warp's matrices of an input, from `base` on, to their places."""
-        x, layout = self.values[i], self.ways[i]
-        if layout.kind == "strided":
-            return self._gathered(i, layout, at, base)
-        what = f"{c_type(x.dtype)}, {x.size}, {str(layout.aligned).lower()}"
-        return [f"load<{what}>(warp, {at}, {base} + first * {x.size}, count);"]
-
-    def _store(self, i: int, at: int, base: str) -> str:
-        x, layout = self.values[i], self.ways.get(i, Layout("flat"))
-        what = f"{c_type(x.dtype)}, {x.size}, {str(layout.aligned).lower()}"
-        if layout.kind == "strided":
-            return f"store_apart<{what}>(warp, {at}, {base}, offset{i}, count);"
-        return f"store<{what}>(warp, {at}, {base} + first * {x.size}, count);"
-
-    def _load_shared(self, i: int, layout: Layout, at: int) -> list[str]:
-        """What all matrices share comes once for a block."""
-        to = f"reinterpret_cast<{c_type(self.values[i].dtype)} *>(shared + {at})"
-        if layout.kind == "number":
-            return [f"if (threadIdx.x == 0) {to}[{p}] = {x};" for p, x in enumerate(self._numbers(i))]
-        return [
-            f"for (int e = threadIdx.x; e < {self.values[i].size}; e += THREADS)",
-            f"    {to}[e] = {self._data(i)}[{self._element(i, layout)}];",
-        ]
-
-    def _loop_text(self, steps: list[Step], at: dict[int, int], room: _Room) -> Kernel:
+    def _text(self, steps: list[Step], at: dict[int, int], room: Room) -> Kernel:
+        matrix = "const long long matrix = own < args.batch ? own : args.batch - 1;"
         body = [
-            "extern __shared__ __align__(16) char shared[];",
-            "const int thread = threadIdx.x % 32, lane = LANES == 1 ? 0 : thread % LANES;",
-            "const long long first =",
-            "    (static_cast<long long>(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32) * MATRICES;",
-            "const long long rest = args.batch - first, own = first + thread / LANES;",
-            "const int count = rest < 0 ? 0 : rest < MATRICES ? static_cast<int>(rest) : MATRICES;",
-            "const long long matrix = own < args.batch ? own : args.batch - 1;",
-            f"char *const warp = shared + {room.of_all} + threadIdx.x / 32 * (MATRICES * PITCH);",
-            "char *const mine = warp + thread / LANES * PITCH;",
+            *places_in_block(room, ", own = first + thread / LANES", matrix),
             *self._begin(at, room),
             "for (long long t = 0; t < args.length; t++) {",
             *(x if x.startswith("#") else f"    {x}" for x in self._one_time(at, room)),
             "}",
             *self._end(at, room.lanes),
         ]
-        text = [
-            *self._head(room.lanes, room.pitch, room.threads),
-            *self._function(steps, at, room.lanes, self.sometimes),
-            *_kernel_lines(body),
-        ]
-        matrices = room.threads // room.lanes
-        shared = room.of_all + matrices * room.pitch
-        return Kernel("\n".join(text) + "\n", room.lanes, room.threads, matrices, shared, self._strided())
+        return self._kernel(steps, at, room, body, self.sometimes)
 
-    def _begin(self, at: dict[int, int], room: _Room) -> list[str]:
+    def _begin(self, at: dict[int, int], room: Room) -> list[str]:
         """Before the first time: what is carried, what stays, and the first of what moves."""
         body = [f"const long long offset{i} = {self._offset(i, 'matrix')};" for i in self.strided]
-        for i, layout in zip(self.inputs, self.layouts, strict=True):
-            if i in self.ones:
-                body += self._load_shared(i, layout, room.shared[i])
+        for i in self.ones:
+            body += self._load_shared(i, room.shared[i])
         body += ["__syncthreads();"] if self.ones else []
         body.append("if (count == 0) return;")
         for i in (*self.before, *(i for i in self.consts if i not in self.ones)):
@@ -238,7 +174,7 @@ class _LoopWriter(_Writer):
         body += [line for i in self.xs for line in self._load(i, at[i], f"at{i}")]
         return [*body, "}"]
 
-    def _one_time(self, at: dict[int, int], room: _Room) -> list[str]:
+    def _one_time(self, at: dict[int, int], room: Room) -> list[str]:
         one = room.lanes == 1
         body = ["copies_done();", "__syncwarp();"]
         if one and self.xs:
@@ -254,8 +190,7 @@ class _LoopWriter(_Writer):
         arguments = ["mine", "lane", *["written"] * bool(self.sometimes)]
         for i in (*self.inputs, *self.outputs):
             if i in self.ones:
-                kind = c_type(self.values[i].dtype)
-                arguments.append(f"reinterpret_cast<const {kind} *>(shared + {room.shared[i]})")
+                arguments.append(self._in_shared(i, room.shared[i]))
             elif one and i not in self.consts:
                 arguments.append(f"v{i}")
             else:
