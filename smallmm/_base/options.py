@@ -20,14 +20,16 @@ def flag(op: str, name: str, x: Any) -> bool:
     return bool(x)
 
 
-def integer(op: str, name: str, x: Any, bits: int | None = 31) -> int:
-    """An option that is an integer of C, by default an int; bits=None: any integer."""
+def integer(op: str, name: str, x: Any, bits: int | None = 31, least: int | None = None) -> int:
+    """An option that is an integer of C, by default an int; bits=None: any integer, not below `least`."""
     try:
         number = operator.index(x)
     except TypeError:
         raise TypeError(f"{op}: {name} is {shown(x)}; expected an integer") from None
     if bits is not None and number.bit_length() > bits:
         raise ValueError(f"{op}: {name} is {shown(x)}; expected an integer of {bits + 1} bits")
+    if least is not None and number < least:
+        raise ValueError(f"{op}: {name} is {number}; expected at least {least}")
     return number
 
 

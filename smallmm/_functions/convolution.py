@@ -120,7 +120,7 @@ def conv2d(
         stride,
         padding,
         dilation,
-        integer("conv2d", "groups", groups),
+        integer("conv2d", "groups", groups, least=1),
     )
     for name, a in {**operands, "out": out}.items():
         library = library_of(a)
@@ -161,8 +161,6 @@ class _Convolution(Composition):
         size = dict(zip(layout, x[-4:], strict=True))
         filters, channels, *kernel = w[-4:]
         self.kernel = (kernel[0], kernel[1])
-        if groups < 1:
-            raise ValueError(f"conv2d: groups is {groups}; expected at least 1")
         if size["C"] % groups or filters % groups:
             raise ValueError(
                 f"conv2d: groups is {groups}; expected a divisor of the {size['C']} channels of x and of the "

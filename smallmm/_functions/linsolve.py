@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike  # quoted below: `help` would show the long u
 from .._base.catalog import computed_by
 from .._base.composition import REAL, composition_of, identity
 from .._base.errors import NOT_POSITIVE_DEFINITE, SINGULAR, shown
-from .._base.options import flag, integer, pair
+from .._base.options import flag, integer, one_of, pair
 from .._calls.arrays import with_core_shape, without_labels
 from .._calls.calls import checked, delivered, outs_with_info, run
 from .._calls.calls import transposed as with_rows_as_columns
@@ -57,10 +57,8 @@ class _Accuracy(NamedTuple):
 
 
 def _accuracy(op: str, precision: Any, ill_conditioned: Any, return_rcond: Any) -> _Accuracy:
-    if not isinstance(precision, str) or precision not in ("fixed", "mixed"):
-        raise ValueError(f"{op}: precision is {shown(precision)}; expected 'fixed' or 'mixed'")
     asked = _Accuracy(
-        precision == "mixed",
+        one_of(op, "precision", precision, ("fixed", "mixed")) == "mixed",
         flag(op, "ill_conditioned", ill_conditioned),
         flag(op, "return_rcond", return_rcond),
     )
@@ -84,12 +82,7 @@ def _whole(s: Structure, xp: Any, a: Any) -> Any:
 
 
 def _rcond_of(s: Structure, xp: Any, a: Any) -> Any:
-    return rcond_in(xp, _whole(s, xp, a))
-
-
-def _rcond(op: str, a: Any, s: Structure) -> Any:
-    composition = composition_of("rcond_as", "(n,n)->()", (REAL,), _rcond_of, s, op=op)
-    return composed(composition, {"a": a})
+    return rcond_in(1, xp, _whole(s, xp, a))
 
 
 def _accurately(
@@ -113,7 +106,8 @@ def _accurately(
         )
     whole = partial(_whole, s)
     if asked.return_rcond and not asked.ill_conditioned:
-        rcond = _rcond(op, a, s)  # before x, whose `out` may lie where A does
+        composition = composition_of("rcond_as", "(n,n)->()", (REAL,), _rcond_of, s, op=op)
+        rcond = composed(composition, {"a": a})  # before x, whose `out` may lie where A does
     if asked.mixed:
         positive = s.word == "positive definite"
         is_general = s.word == "general"

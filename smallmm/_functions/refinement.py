@@ -86,17 +86,13 @@ def lu_rcond(
     return run("lu_rcond", gufunc, {"LU": lu, "pivots": pivots, "norm_a": norm_a}, (out,))
 
 
-def rcond_in(xp: Any, a: Any, order: float = 1) -> Any:
+def rcond_in(order: float, xp: Any, a: Any) -> Any:
     """`rcond` in terms of a library's namespace."""
     sizes = magnitudes(xp, a)
     norm = extreme(xp, column_sums(xp, sizes) if order == 1 else sums(xp, sizes))
     lu, pivots, info = lu_factor_ex(a)
     found = lu_rcond(lu, pivots, norm, order)
     return xp.where((info != 0) & ~xp.isnan(norm), xp.zeros_like(found), found)
-
-
-def _rcond(order: float, xp: Any, a: Any) -> Any:
-    return rcond_in(xp, a, order)
 
 
 @composed_of_others
@@ -138,7 +134,7 @@ def rcond(a: "ArrayLike", ord: Literal[1] | float = 1, *, out: Any = None) -> An
     array([0.25, 0.  ])
     """
     order = one_of("rcond", "ord", ord, _ORDERS)
-    return composed(composition_of("rcond", "(n,n)->()", (REAL,), _rcond, order), {"a": a}, (out,))
+    return composed(composition_of("rcond", "(n,n)->()", (REAL,), rcond_in, order), {"a": a}, (out,))
 
 
 _PRECISIONS = ("fixed", "extra")

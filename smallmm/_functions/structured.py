@@ -4,7 +4,7 @@ values say.
 Only the part of A that a word names is read. Bits are those of the function for that structure."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -35,36 +35,14 @@ StructureWord = Literal[
     "diagonal",
     "auto",
 ]
-WORDS: dict[StructureWord, str] = {
-    "general": "general",
-    "gen": "general",
-    "symmetric": "symmetric",
-    "sym": "symmetric",
-    "hermitian": "hermitian",
-    "her": "hermitian",
-    "positive definite": "positive definite",
-    "pos": "positive definite",
-    "upper triangular": "upper triangular",
-    "lower triangular": "lower triangular",
-    "tridiagonal": "tridiagonal",
-    "banded": "banded",
-    "diagonal": "diagonal",
-    "auto": "auto",
-}
+_SHORT = {"gen": "general", "sym": "symmetric", "her": "hermitian", "pos": "positive definite"}
+WORDS: dict[str, str] = {word: _SHORT.get(word, word) for word in get_args(StructureWord)}
 # What they call, besides what compositions do
 GUFUNCS = (
     "solve",
-    "solve_pos",
-    "solve_pos_upper",
-    "solve_sym",
-    "solve_sym_upper",
-    "solve_her",
-    "solve_her_upper",
-    "solve_lower",
-    "solve_upper",
+    *(f"solve_{word}{side}" for word in ("pos", "sym", "her") for side in ("", "_upper")),
+    *("solve_lower", "solve_upper"),
 )
-
-
 # Of which one triangle is read
 TRIANGLES = ("symmetric", "hermitian", "positive definite")
 
@@ -163,13 +141,8 @@ def inverse_as(op: str, a: Any, s: Structure, out: Any) -> Any:
     dtypes = (None, np.int32)
     composition = composition_of(f"inv_as_{s.word}", "(n,n)->(n,n),()", dtypes, _inverse, op, s, op=op)
     results = composed(composition, {"a": a}, outs_with_info(op, out))
-    return checked(op, results, _reason(s), wanted=out)
-
-
-def _reason(s: Structure) -> Reason:
-    """What an info that is not 0 means."""
     found = gufunc_of(s)
-    return SINGULAR if found is None else found[1]
+    return checked(op, results, SINGULAR if found is None else found[1], wanted=out)
 
 
 def _inverse(op: str, s: Structure, xp: Any, a: Any) -> tuple[Any, Any]:

@@ -131,9 +131,7 @@ def tensorinv(a: "ArrayLike", ind: int = 2, *, out: Any = None) -> Any:
     (3, 2, 2, 3)
     """
     op = "tensorinv"
-    tensor, ind = array_of(op, "a", a), integer(op, "ind", ind)
-    if ind < 1:
-        raise ValueError(f"{op}: ind is {ind}; expected at least 1")
+    tensor, ind = array_of(op, "a", a), integer(op, "ind", ind, least=1)
     inverse, info = run(op, "inv", {"a": _matrix(op, tensor, ind, "ind")}, (None, None))
     return _written(op, _reshaped(inverse, (*tensor.shape[ind:], *tensor.shape[:ind])), info, out)
 
@@ -253,10 +251,8 @@ def _summed_axes(op: str, axes: Any, dims: Sequence[int]) -> list[tuple[int, int
             )
         ]
     else:
-        count = integer(op, "axes", axes)
+        count = integer(op, "axes", axes, least=0)
         sides = [list(range(-count, 0)), list(range(count))]
-        if count < 0:
-            raise ValueError(f"{op}: axes is {count}; expected at least 0")
     for side, ndim in zip(sides, dims, strict=True):
         if not all(-ndim <= i < ndim for i in side) or len({i % ndim for i in side}) < len(side):
             raise ValueError(

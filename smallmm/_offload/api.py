@@ -259,8 +259,8 @@ def _settings(op: str, device: Any, block: Any, streams: Any, strict: bool) -> S
     else:
         devices = (integer(op, "device", device),)
     for name, value in (("block", block), ("streams", streams)):
-        if value is not None and integer(op, name, value) < 1:
-            raise ValueError(f"{op}: {name} is {value}; expected at least 1")
+        if value is not None:
+            integer(op, name, value, least=1)
     return Settings(devices, block, STREAMS if streams is None else streams, strict)
 
 

@@ -272,14 +272,8 @@ def kalman_filter(
     moving |= {label: fixed.pop(label) for label in vary}
     before = {"x0": x0, "p0": p0}
     if needs_parts((*moving.values(), *before.values(), *fixed.values())):
-        options: Any = {
-            "form": form,
-            "missing": missing,
-            "loglik": loglik,
-            "smooth": smooth,
-            "outputs": outputs,
-        }
-        whole = partial(kalman_filter, varying=vary, **options)
+        options: Any = {"form": form, "missing": missing, "loglik": loglik, "smooth": smooth}
+        whole = partial(kalman_filter, varying=vary, outputs=outputs, **options)
         arguments = arguments_of(moving, before | fixed, _CORES)
         has_times = outputs == "all"
         timed = has_times, has_times, False, has_times

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._base.errors import LinAlgError, shown
 from .._base.hooks import current
-from .._base.options import flag
+from .._base.options import flag, one_of
 from .._libraries import is_group, library_of
 from .._programs.arrays import any_failed, on_host
 from .._programs.compose import array_of, has_namespace, namespace_of
@@ -286,8 +286,7 @@ def _call(
     **options: Any,
 ) -> tuple[Scan, Times]:
     fused = _fused(name, function)
-    if outputs not in ("all", "last"):
-        raise ValueError(f"{name}: outputs is {shown(outputs)}; expected 'all' or 'last'")
+    one_of(name, "outputs", outputs, ("all", "last"))
     if not isinstance(every, int | np.integer) or every < 1:
         raise ValueError(f"{name}: every is {shown(every)}; expected an integer of at least 1")
     call = Scan(name, fused, carry, xs, consts, length, options)

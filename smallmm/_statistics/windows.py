@@ -59,12 +59,8 @@ def sliding(x: "ArrayLike", window: int, *, axis: int = -2, step: int = 1) -> An
             [6., 7.],
             [8., 9.]]])
     """
-    window, step, axis = (
-        integer("sliding", name, n) for name, n in (("window", window), ("step", step), ("axis", axis))
-    )
-    for name, n in (("window", window), ("step", step)):
-        if n < 1:
-            raise ValueError(f"sliding: {name} is {n}; expected at least 1")
+    window, step = (integer("sliding", name, n, least=1) for name, n in (("window", window), ("step", step)))
+    axis = integer("sliding", "axis", axis)
     values: Any = without_labels(x)
     if is_group(values):
         return values.each(lambda stack, ndim: _windows(stack, ndim, window, axis, step))

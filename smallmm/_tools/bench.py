@@ -297,9 +297,7 @@ def bench(
     for order in orders:
         if order < 1:
             raise ValueError(f"bench: n is {order}; expected orders of at least 1")
-    batch = None if batch is None else integer("bench", "batch", batch, bits=63)
-    if batch is not None and batch < 1:
-        raise ValueError(f"bench: batch is {batch}; expected at least 1")
+    batch = None if batch is None else integer("bench", "batch", batch, bits=63, least=1)
     if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0):
         raise ValueError(f"bench: seconds is {shown(seconds)}; expected a number >= 0")
     if show is not None and not callable(show):

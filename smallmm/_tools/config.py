@@ -11,8 +11,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from .. import _core, cuda
-from .._base.errors import shown
-from .._base.options import integer
+from .._base.options import integer, one_of
 from .._gpu import tuned as _tuned
 
 
@@ -70,8 +69,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
     GPUs are listed by the driver's library NVML. CUDA is not started, because a process that forks later
     could not use it in its children.
     """
-    if not isinstance(mode, str) or mode not in ("stdout", "dicts"):
-        raise ValueError(f"show_config: mode is {shown(mode)}; expected 'stdout' or 'dicts'")
+    mode = one_of("show_config", "mode", mode, ("stdout", "dicts"))
     cache, why = cuda.find_cache()
     config = {
         "smallmm": _core.__version__,

@@ -250,18 +250,23 @@ def _formed(op: str, xp: Any, h: Any, tau: Any) -> tuple[Any, Any]:
     return q, h
 
 
+def _with_orthogonal(op: str, xp: Any, a: Any, product: Any, n: int, u: float, *factors: Any) -> Any:
+    """The largest of |A - product| / (n |A| u) and, of each orthogonal factor, |I - Q^H Q| / (n u)."""
+    ratio = _ratio(xp, _norm(xp, _difference(op, "a", a, product)), n * _norm(xp, a) * u)
+    for q in factors:
+        off = _off_identity(xp, _product(op, xp, _adjoint(xp, q), q))
+        ratio = xp.maximum(ratio, cast(xp, off / (n * u), "float64"))
+    return ratio
+
+
 def _qr(op: str, a: Any, q: Any, r: Any) -> Any:
     raw = np.ndim(r) < np.ndim(q)
     xp, (a, q, r), u = _wide(op, {"a": a, "Q": q, "R": r}, ("Q", "R"))
     _matrices(op, "a", a)
     if raw:
         q, r = _formed(op, xp, q, r)
-    m = max(a.shape[-2], 1)
-    off = _norm(xp, _difference(op, "a", a, _product(op, xp, q, xp.triu(r))))
-    return xp.maximum(
-        _ratio(xp, off, m * _norm(xp, a) * u),
-        cast(xp, _off_identity(xp, _product(op, xp, _adjoint(xp, q), q)) / (m * u), "float64"),
-    )
+    product = _product(op, xp, q, xp.triu(r))
+    return _with_orthogonal(op, xp, a, product, max(a.shape[-2], 1), u, q)
 
 
 def _eigh(op: str, a: Any, w: Any, v: Any) -> Any:
@@ -269,12 +274,8 @@ def _eigh(op: str, a: Any, w: Any, v: Any) -> Any:
         op, {"a": a, "eigenvalues": w, "eigenvectors": v}, ("eigenvalues", "eigenvectors")
     )
     _matrices(op, "a", a)
-    n = max(a.shape[-1], 1)
-    off = _norm(xp, _difference(op, "a", a, _product(op, xp, v * w[..., None, :], _adjoint(xp, v))))
-    return xp.maximum(
-        _ratio(xp, off, n * _norm(xp, a) * u),
-        cast(xp, _off_identity(xp, _product(op, xp, _adjoint(xp, v), v)) / (n * u), "float64"),
-    )
+    product = _product(op, xp, v * w[..., None, :], _adjoint(xp, v))
+    return _with_orthogonal(op, xp, a, product, max(a.shape[-1], 1), u, v)
 
 
 def _eig(op: str, a: Any, w: Any, v: Any) -> Any:
@@ -297,10 +298,7 @@ def _svd(op: str, a: Any, left: Any, s: Any, right: Any) -> Any:
     _matrices(op, "a", a)
     k, larger = s.shape[-1], max(*a.shape[-2:], 1)
     product = _product(op, xp, left[..., :k] * s[..., None, :], right[..., :k, :])
-    ratio = _ratio(xp, _norm(xp, _difference(op, "a", a, product)), larger * _norm(xp, a) * u)
-    for q in (_product(op, xp, _adjoint(xp, left), left), _product(op, xp, right, _adjoint(xp, right))):
-        ratio = xp.maximum(ratio, cast(xp, _off_identity(xp, q) / (larger * u), "float64"))
-    return ratio
+    return _with_orthogonal(op, xp, a, product, larger, u, left, _adjoint(xp, right))
 
 
 class _Kind(NamedTuple):

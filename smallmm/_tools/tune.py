@@ -127,9 +127,7 @@ def tune(
     TypeError: tune: no array is on a CUDA device
     """
     name = name_of("tune", "function", function)
-    top = integer("tune", "top", top)
-    if top < 1:
-        raise ValueError(f"tune: top is {top}; expected at least 1")
+    top = integer("tune", "top", top, least=1)
     if not (isinstance(seconds, Real) and seconds >= 0):
         raise ValueError(f"tune: seconds is {shown(seconds)}; expected a number >= 0")
     save = flag("tune", "save", save)
