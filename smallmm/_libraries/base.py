@@ -12,6 +12,7 @@ import numpy as np
 from .. import _core
 
 Call = Callable[..., Any]
+Named = dict[str, Any]  # by the names of arguments
 
 CUDA = 2  # DLPack's number
 
@@ -126,14 +127,7 @@ class Library:
         the library has any; NotImplemented: its namespace copies."""
         return NotImplemented
 
-    def call(
-        self,
-        op: str,
-        gufunc: np.ufunc,
-        operands: dict[str, Any],
-        outs: dict[str, Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, op: str, gufunc: np.ufunc, operands: Named, outs: Named, kwargs: Named) -> Any:
         """``gufunc(*operands.values(), *outs.values(), **kwargs)`` on the host."""
         raise NotImplementedError
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._base.errors import explain_failure
 from .._base.shapes import NUMBERS, arithmetic, fixed_signature, operand_dtypes, output_dtypes, stand_in
-from .base import Library
+from .base import Library, Named
 from .numpy import NumPy, every
 
 _DASKS_KEYWORDS = ("axes", "axis", "keepdims")  # of gufuncs, which Dask itself takes care of
@@ -22,14 +22,7 @@ _DASKS_KEYWORDS = ("axes", "axis", "keepdims")  # of gufuncs, which Dask itself 
 class Dask(Library):
     rank = 2
 
-    def call(
-        self,
-        op: str,
-        gufunc: np.ufunc,
-        operands: dict[str, Any],
-        outs: dict[str, Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, op: str, gufunc: np.ufunc, operands: Named, outs: Named, kwargs: Named) -> Any:
         for name, x in outs.items():
             if x is not None:
                 raise TypeError(f"{op}: {name} is given, but a call of Dask arrays writes to none")
@@ -56,7 +49,7 @@ class Dask(Library):
                         f"{op}: {name} has shape {x.shape}, nan for lengths that are not computed yet, and "
                         f"not the chunks of the others: call its compute_chunk_sizes(); Dask says: {error}"
                     ) from error
-            outlines = {name: _outline(x) for name, x in operands.items()}
+            outlines = {name: stand_in(x.shape, x.dtype) if is_lazy(x) else x for name, x in operands.items()}
             explanation = explain_failure(op, gufunc, outlines, {}, kwargs)
             if explanation is None:
                 raise
@@ -147,11 +140,6 @@ def _with_lengths(x: Any, dims: set[int], length: float) -> Any:
         (length,) * len(sizes) if d in dims and sizes != (1,) else sizes for d, sizes in enumerate(x.chunks)
     ]
     return type(x)(x.dask, x.name, chunks, meta=x._meta)
-
-
-def _outline(x: Any) -> Any:
-    """x, or an array of the shape and dtype of a lazy one, all of it one element."""
-    return stand_in(x.shape, x.dtype) if is_lazy(x) else x
 
 
 def _call_chunks(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._base.shapes import is_bfloat16
-from .base import Device, type_name
+from .base import Device, Named, type_name
 from .numpy import NumPy
 
 
@@ -39,14 +39,7 @@ class DLPack(NumPy):
                 f"{op}: {name} is a {type_name(x)} that cannot be shared by DLPack: {error}"
             ) from error
 
-    def call(
-        self,
-        op: str,
-        gufunc: np.ufunc,
-        operands: dict[str, Any],
-        outs: dict[str, Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, op: str, gufunc: np.ufunc, operands: Named, outs: Named, kwargs: Named) -> Any:
         arrays = {**operands, **{name: x for name, x in outs.items() if x is not None}}
         namespace = namespace_of_all(op, arrays)
         views = {name: self.as_numpy(op, name, x) if is_foreign(x) else x for name, x in arrays.items()}

@@ -33,7 +33,7 @@ from .._base.shapes import (
     with_dimensions,
     without_dimensions,
 )
-from .base import CUDA, Call, type_name
+from .base import CUDA, Call, Named, type_name
 from .dlpack import DLPack, StandardDevice
 from .jax_promotion import own_promotion
 from .recording import has_rule
@@ -96,14 +96,7 @@ class Jax(DLPack):
         carry, others = self.looped(step, carry, [x[first:] for x in xs], length - first, every)
         return carry, [xp.concat([y[None], x]) for y, x in zip(ys, others, strict=True)]
 
-    def call(
-        self,
-        op: str,
-        gufunc: np.ufunc,
-        operands: dict[str, Any],
-        outs: dict[str, Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, op: str, gufunc: np.ufunc, operands: Named, outs: Named, kwargs: Named) -> Any:
         """With results on the operands' device of the host, of which XLA may have several."""
         import jax
 

@@ -13,7 +13,7 @@ from .._base import lapack
 from .._base.errors import explain_failure, explain_pivots
 from .._base.hooks import current, offloaded
 from .._base.shapes import NUMBERS, NUMPYS, core_dimensions, meet, narrow_dtype
-from .base import Library, overrides_ufuncs
+from .base import Library, Named, overrides_ufuncs
 
 _ARRAYS_AND_NUMBERS = (np.ndarray, np.generic, *NUMBERS)
 
@@ -36,14 +36,7 @@ class NumPy(Library):
             return NotImplemented
         return every(np.lib.stride_tricks.sliding_window_view(x, window, axis), np.moveaxis, axis, step)
 
-    def call(
-        self,
-        op: str,
-        gufunc: np.ufunc,
-        operands: dict[str, Any],
-        outs: dict[str, Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, op: str, gufunc: np.ufunc, operands: Named, outs: Named, kwargs: Named) -> Any:
         operands = {name: _without_mask(op, name, NumPy.values(self, x)) for name, x in operands.items()}
         # numpy.matrix has two dimensions, unlike stacks, infos and determinants: results become it at the end
         is_matrix = {name: isinstance(x, np.matrix) for name, x in operands.items()}

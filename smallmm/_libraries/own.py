@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Library, places_of_windows
+from .base import Library, Named, places_of_windows
 
 
 def is_group(x: Any) -> bool:
@@ -30,14 +30,7 @@ class Own(Library):
     def as_numpy(self, op: str, name: str, x: Any) -> np.ndarray:
         raise TypeError(f"{op}: {name} is a {type(x).__name__}, which is no array of NumPy")
 
-    def call(
-        self,
-        op: str,
-        gufunc: np.ufunc,
-        operands: dict[str, Any],
-        outs: dict[str, Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def call(self, op: str, gufunc: np.ufunc, operands: Named, outs: Named, kwargs: Named) -> Any:
         given = next((name for name, x in outs.items() if x is not None), next(iter(kwargs), None))
         taker = next(x for x in (*operands.values(), *outs.values()) if hasattr(x, "take_call"))
         if given is not None:
