@@ -5,6 +5,7 @@ from collections import Counter
 from itertools import groupby
 from math import prod
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -240,7 +241,7 @@ class _Compiler:
         views = (*step.operands, *map(View, step.results))
         inputs, outputs = core_dimensions(gufunc)
         shapes = [self._seen(x) for x in views]
-        absent = absent_dimensions([_Shaped(x[2]) for x in shapes[: len(inputs)]], inputs)
+        absent = absent_dimensions([SimpleNamespace(ndim=len(x[2])) for x in shapes[: len(inputs)]], inputs)
         present = [[d for d in dims if d not in absent] for dims in (*inputs, *outputs)]
         whole = len(views) == len(rows)
         sizes: dict[str, int] = {}
@@ -270,13 +271,6 @@ class _Compiler:
         k = 1 if k is None else k
         which = _OPERATIONS[operation]
         self._append(CALL, which, form, step.dtype, (0, 0), (m, n, k), tuple(own[::-1]), tuple(operands))
-
-
-class _Shaped:
-    """What has dimensions, for those who count them."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.ndim = len(shape)
 
 
 def _type(dtype: np.dtype) -> int:

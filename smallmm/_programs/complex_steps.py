@@ -13,16 +13,12 @@ def _by_parts(record: Any, name: str, *operands: Any) -> Any:
     return record.by_parts(name, *operands)
 
 
-def _equal(record: Any, name: str, x: Any, y: Any) -> Any:
-    return _of_both(record, "minimum", record.map(name, record.pairs(x), record.pairs(y), truth=True))
+def _compared(both: str) -> Callable[..., Any]:
+    def function(record: Any, name: str, x: Any, y: Any) -> Any:
+        parts = record.map(name, record.pairs(x), record.pairs(y), truth=True)
+        return record.map(both, parts[..., 0], parts[..., 1], truth=True)
 
-
-def _not_equal(record: Any, name: str, x: Any, y: Any) -> Any:
-    return _of_both(record, "maximum", record.map(name, record.pairs(x), record.pairs(y), truth=True))
-
-
-def _of_both(record: Any, name: str, x: Any) -> Any:
-    return record.map(name, x[..., 0], x[..., 1], truth=True)
+    return function
 
 
 def _absolute(record: Any, name: str, x: Any) -> Any:
@@ -84,6 +80,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tan": _tan,
     "tanh": _tanh,
     "power": _power,
-    "equal": _equal,
-    "not_equal": _not_equal,
+    "equal": _compared("minimum"),
+    "not_equal": _compared("maximum"),
 }

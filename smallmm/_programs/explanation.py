@@ -10,7 +10,6 @@ from .._base.later import later
 
 if TYPE_CHECKING:
     from .plan import Plan
-    from .record import Record
 
 
 class FusedStep(NamedTuple):
@@ -83,19 +82,11 @@ def explanation_of_steps(
     details: dict[str, Any],
 ) -> FusedExplanation:
     """items: the shape of a matrix of each operand; details: what the program says of itself."""
-    names = iter(details["kernels"])
-    kernels = {}
+    names, steps = iter(details["kernels"]), []
     for step in plan.steps:
-        own = [next(names, None) for _ in (step.operands if step.kind == "join" else (step,))]
-        kernels[step] = own[0]
-    steps = tuple(
-        FusedStep(
-            step.label,
-            (*(_shape_of(x, plan.record) for x in step.operands), step.results[0].shape),
-            kernels.get(step),
-        )
-        for step in plan.steps
-    )
+        kernel, *_ = [next(names, None) for _ in (step.operands if step.kind == "join" else (step,))]
+        shapes = [plan.record.symbol(x.value, None, x.operations).shape for x in step.operands]
+        steps.append(FusedStep(step.label, (*shapes, step.results[0].shape), kernel))
     moved = sum(
         int(np.prod(shape)) * x.dtype.itemsize * (matrices if x.ndim > len(shape) else 1)
         for x, shape in zip(operands, items, strict=True)
@@ -103,7 +94,7 @@ def explanation_of_steps(
     moved += sum(x.size * x.dtype.itemsize * matrices for x in plan.results)
     return FusedExplanation(
         name,
-        steps,
+        tuple(steps),
         fused,
         why,
         matrices,
@@ -116,7 +107,3 @@ def explanation_of_steps(
         details.get("shared", 0),
         details.get("block", 0),
     )
-
-
-def _shape_of(view: Any, record: Record) -> tuple[int, ...]:
-    return record.symbol(view.value, None, view.operations).shape

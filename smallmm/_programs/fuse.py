@@ -1,7 +1,6 @@
 """`fuse`: a function of one matrix of each stack becomes a function of whole stacks, all of whose steps run
 on a few matrices at a time."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -95,11 +94,7 @@ def fuse(
     if isinstance(function, str):
         if signature is not None:
             raise TypeError("fuse: function is a str")
-        return functools.partial(_with_signature, function, reasons)
+        return lambda own: fuse(own, function, reasons=reasons)
     if not callable(function):
         raise TypeError(f"fuse: function is {shown(function)}; expected a function, or a signature")
     return Fused(function, signature, reasons)
-
-
-def _with_signature(signature: str, reasons: dict[str, str] | None, function: Callable[P, R]) -> Fused[P, R]:
-    return fuse(function, signature, reasons=reasons)

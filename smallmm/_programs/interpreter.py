@@ -2,6 +2,7 @@
 and with which their results are compared."""
 
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -168,7 +169,7 @@ class Runner:
         gufunc = getattr(_core, step.name)
         inputs, _ = core_dimensions(gufunc)
         stacks = [self.seen(x) for x in step.operands]
-        own = [_Own(x, batch) for x, batch in stacks]
+        own = [SimpleNamespace(ndim=x.ndim - batch) for x, batch in stacks]
         absent = absent_dimensions(own, inputs)
         cores = [len([d for d in dims if d not in absent]) for dims in inputs]
         most = max(x.ndim - core for x, core in zip(own, cores, strict=True))
@@ -184,13 +185,6 @@ class Runner:
 def dimensions(step: Step) -> int:
     """Of the first result as the step sees it."""
     return len(step.results[0].shape) + len(step.target.operations)
-
-
-class _Own:
-    """An operand without its batch dimensions, for those who count dimensions."""
-
-    def __init__(self, x: Any, batch: int) -> None:
-        self.ndim = x.ndim - batch
 
 
 def _with_all_dimensions(
