@@ -59,7 +59,7 @@ _REALS = frozenset(x for x in PLAIN_DTYPES if x.kind == "f")
 # result; it is info and a result, which is None where it is 0 everywhere
 NO_INFO, INFO_APART, INFO_AMONG = range(3)
 
-# The dtype of an output: that of the magnitudes of what is computed, or of complex numbers of its precision.
+# The dtype of an output: the real one of the computation, or the complex one of its precision.
 # Classes: themselves also after pickling
 REAL, COMPLEX = np.floating, np.complexfloating
 
@@ -232,7 +232,7 @@ class Composition:
         return results if self.nout > 1 else (results,)
 
     def __call__(self, *arguments: Any) -> Any:
-        """On NumPy arrays: operands, then outputs or None for each. The caller explains what is raised."""
+        """On NumPy arrays: operands, then outputs or None for each. The caller explains exceptions."""
         for x in arguments[: self.nin]:
             if hasattr(x, "__array_ufunc__") and not isinstance(x, np.ndarray | np.generic):
                 raise TypeError(f"{self.op}: a {type(x).__name__} is not taken; pass its values")
@@ -380,7 +380,7 @@ def identity(xp: Any, n: int, like: Any) -> Any:
 
 
 def is_met_on_device(given: Any, operand: Any) -> bool:
-    """Whether `_core.Prepared` takes the argument of which an operand was made: an array of a device, or a
+    """Whether `_core.Prepared` takes the argument that became an operand: an array of a device, or a
     number of Python that is one number of the kernel's arguments, which rounds it to the operand's dtype."""
     if type(given) in (int, float):
         return operand.dtype in _REALS

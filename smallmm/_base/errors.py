@@ -1,5 +1,5 @@
-"""Why a call failed: what is wrong with arrays, once NumPy has refused them, and with matrices, by their
-info. Messages name the argument, what was given and what was expected."""
+"""Why a call failed: the fault of arrays, once NumPy has refused them, and of matrices, by their info.
+Messages name the argument, the value that was given, and the values that were expected."""
 
 from typing import Any, NamedTuple
 
@@ -193,7 +193,7 @@ def unfit_out(
 
 
 def refuse_misfits(op: str, gufunc: Any, operands: dict[str, Any]) -> None:
-    """Raise what is wrong with operands, or with arrays of their shapes and dtypes."""
+    """Raise the exception for operands that do not fit; arrays of their shapes and dtypes will do."""
     if (why := explain_failure(op, gufunc, operands, {}, {})) is not None:
         raise why
 

@@ -196,7 +196,7 @@ def _squarings(
 
 
 def _correct(x: np.ndarray, a: np.ndarray, factor: float) -> None:
-    """The diagonal of the exponential of an upper triangle, and what is above it."""
+    """The diagonal of the exponential of an upper triangle, and the diagonal above it."""
     w = a.diagonal() * a.dtype.type(factor)
     ascends = w[:-1].real < w[1:].real
     most, d = np.where(ascends, w[1:], w[:-1]), np.where(ascends, w[:-1] - w[1:], w[1:] - w[:-1])

@@ -134,7 +134,7 @@ def _ldl_factor(a: np.ndarray, lower: bool = True, hermitian: bool = True) -> An
     is_hermitian = hermitian and a.dtype.kind == "c"
     ld, pivots, info = lapack("hetrf" if is_hermitian else "sytrf", a)(a, lower=lower)
     ld = np.tril(ld) if lower else np.triu(ld)
-    bad = ~np.isfinite(ld).all(axis=0)  # of which sytrf says nothing
+    bad = ~np.isfinite(ld).all(axis=0)  # sytrf does not report it
     info = info or (bad.any() and 1 + (bad.argmax() if lower else len(bad) - 1 - bad[::-1].argmax()))
     return (nan_like(ld) if info else ld), pivots, info
 
@@ -178,7 +178,7 @@ def _qr_r_tall(a: np.ndarray) -> Any:
 def _lstsq(a: np.ndarray, b: np.ndarray, rtol: np.ndarray) -> Any:
     from scipy.linalg import lstsq
 
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):  # of which gelsy promises nothing
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):  # gelsy promises nothing then
         return nan_like(np.empty((a.shape[1], *b.shape[1:]), b.dtype)), np.full(b.shape[1:], np.nan), 0, 0
     if b.size == 0:  # the rank is asked for all the same
         return np.empty((a.shape[1], 0)), np.empty(0), _lstsq(a, np.zeros(len(b)), rtol)[2], 0

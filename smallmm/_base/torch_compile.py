@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_untold: "WeakSet[Any]" = WeakSet()  # what is called in a graph, and PyTorch does not know of yet
+_untold: "WeakSet[Any]" = WeakSet()  # functions for graphs that PyTorch does not know yet
 _was_told = False
 
 
@@ -24,7 +24,7 @@ def in_graph(function: _F) -> _F:
 
     _have_told(function, traced)
     function._torchdynamo_inline = traced  # type: ignore[attr-defined]
-    # And where the function itself is what is compiled
+    # And where the function itself is compiled
     function._torchdynamo_orig_callable = traced  # type: ignore[attr-defined]
     function._torchdynamo_wrapper_id = id(function)  # type: ignore[attr-defined]
     return function

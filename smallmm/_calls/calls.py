@@ -34,9 +34,9 @@ def run(
     reason: Reason | None = None,
     tried: Any = None,
 ) -> Any:
-    """The results, of which `make` makes a named tuple. With a reason they are without info, and LinAlgError
-    is raised where that is not 0. `tried` is what the direct path returned, if the caller has tried it.
-    What a twin wants is the first of outs."""
+    """The results, from which `make` makes a named tuple. With a reason they are without info, and an info
+    that is not 0 raises LinAlgError. `tried` is the answer of the direct path, if the caller has tried it. A
+    twin's `WithInfo` is the first of outs."""
     results = _direct[gufunc](*operands.values(), *outs) if tried is None else tried
     if results is NotImplemented:
         if type(wanted := outs[0]) is WithInfo:
@@ -222,4 +222,4 @@ def transposed(x: Any) -> Any:
             x = np.asarray(x)
         except Exception:  # the call says why
             return x
-    return x.swapaxes(-1, -2) if x.ndim > 1 else x  # the call says what is wrong with one dimension
+    return x.swapaxes(-1, -2) if x.ndim > 1 else x  # the call refuses one dimension

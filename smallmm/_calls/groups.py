@@ -315,7 +315,7 @@ class Group:
         return {(x.ndim, x.dtype) for x in self._stacks}
 
     def _in(self, classes: Classes) -> list[Any]:
-        """Stacks of other classes, of which each has members of one stack.
+        """Stacks of other classes, each with members of one stack.
 
         A stack is copied once, its members in the order of classes; stacks of these are then views.
         """

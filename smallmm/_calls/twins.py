@@ -25,7 +25,7 @@ class WithInfo:
         self.out, self.check_errors, self.kinds = out, check_errors, kinds
 
     def outs(self, op: str, count: int) -> tuple[Any, ...]:
-        """`out` as a tuple with an entry for each of the results, the last of which is info."""
+        """`out` as a tuple with an entry for each of the results, info being the last."""
         if self.out is None:
             return (None,) * count
         return entries(op, self.out, count, self.kinds[count]._fields if count in self.kinds else ())

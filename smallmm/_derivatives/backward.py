@@ -72,7 +72,7 @@ class Backward:
         raise NotImplementedError
 
     def _all(self, given: tuple[int, ...], some: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradient of each result, of which these are given."""
+        """The gradient of each result, None where it is not given."""
         known = dict(zip(given, some, strict=True))
         return tuple(known.get(i) for i in range(len(self.outputs)))
 
@@ -114,7 +114,7 @@ class OfRule(Backward):
     def __init__(self, gufunc: Any, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         super().__init__(gufunc.__name__, inputs, outputs)
         self.gufunc = gufunc
-        self._refused: set[Any] = set()  # what was not recorded
+        self._refused: set[Any] = set()  # calls that were not recorded
 
     def gradients(
         self, operands: Sequence[Any], results: Sequence[Any], grads: Sequence[Any], wanted: tuple[int, ...]

@@ -77,7 +77,7 @@ class _Factors:
         return x if self.hermitian else conjugate(self.xp, x)
 
     def in_order(self, stored: Any) -> Any:
-        """Columns of L with all exchanges, of which those that came later are missing in ld."""
+        """Columns of L with all exchanges: ld lacks the later ones."""
         for exchange in self.exchanges:
             stored = exchange.of(self.xp, stored)
         return stored

@@ -37,7 +37,7 @@ def factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
 
 
 def solution(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, transposed: bool) -> Arrays:
-    """Through the gradient of P A = L U, of which this is the solution's."""
+    """By way of the gradient of A in P A = L U."""
     lu, pivots, _ = operands
     x, g = results[0], grads[0]
     if transposed:

@@ -254,7 +254,7 @@ def _solveh_banded(gufunc: str) -> Rule:
         tb = run(gufunc, gufunc, {"ab": ab, "b": grads[0]}, (None, None))[0]
         upper, h, tb_h = gufunc.endswith("_upper"), conjugate(xp, x), conjugate(xp, tb)
         rows = [-xp.sum((tb * h + tb_h * x) / 2, axis=-1)]
-        for k in range(1, m):  # both triangles of which a row of ab is
+        for k in range(1, m):  # a row of ab stands for a diagonal of either triangle
             both = tb[..., k:, :] * h[..., : n - k, :] + tb_h[..., : n - k, :] * x[..., k:, :]
             rows.append(-xp.sum(conjugate(xp, both) if upper else both, axis=-1))
         zeros = [xp.zeros_like(rows[0][..., : n - row.shape[-1]]) for row in rows]

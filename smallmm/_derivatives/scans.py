@@ -66,7 +66,7 @@ class BackwardOfScan:
         self, operands: Sequence[Any], results: Sequence[Any], grads: Sequence[Any], wanted: tuple[int, ...]
     ) -> list[Any]:
         """The gradients of the wanted operands. Where they are to be differentiated, too, one segment has all
-        times, as what was kept records nothing."""
+        times, as the carries that were kept record nothing."""
         like = next((x for x in operands if not isinstance(x, np.ndarray)), operands[0])
         n, m = self.carries, self.carries + self.moving
         ys = [i for i in range(n, len(self.results)) if grads[i] is not None]

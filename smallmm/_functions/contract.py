@@ -265,7 +265,7 @@ def _in_one_pass(
     stacks = []
     for x, some in zip(arrays, labels, strict=True):
         missing = [y not in some for y in lead]
-        first = missing.index(False) if False in missing else len(lead)  # what is missing there broadcasts
+        first = missing.index(False) if False in missing else len(lead)  # missing ones broadcast
         index = tuple(None if y else slice(None) for y in missing[first:])
         stacks.append(x[(*index, ...)] if None in index else x)
     cores = tuple(tuple(y for y in some if y not in lead) for some in labels)

@@ -372,7 +372,7 @@ def _array(op: str, name: str, x: Any) -> Any:
 
 
 def _refuse_most_dimensions(op: str, name: str, x: Any) -> None:
-    """ValueError for an array that can have no more dimensions, of which one is needed."""
+    """ValueError for an array that cannot have the one dimension more that is needed."""
     if x.ndim >= MOST_DIMS:
         raise ValueError(f"{op}: {name} has {x.ndim} dimensions; expected at most {MOST_DIMS - 1}")
 

@@ -260,7 +260,7 @@ class _Convolution(Composition):
         return index.reshape(channels * prod(self.kernel), size["H"] * size["W"])
 
     def __call__(self, *arguments: Any) -> Any:
-        """On NumPy arrays: x, w, and the output or None. The caller explains what is raised."""
+        """On NumPy arrays: x, w, and the output or None. The caller explains exceptions."""
         x, w = map(np.asarray, arguments[:2])
         if (x.shape, w.shape) != self.shapes:
             raise ValueError(

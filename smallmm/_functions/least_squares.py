@@ -341,7 +341,7 @@ def _with_rank(x: Any, rank: Any) -> tuple[Any, Any]:
 def _checked_rtol(op: str, name: str, rtol: Any) -> Any:
     """rtol, which the caller gave by that name, as the call takes it."""
     rtol = without_labels(rtol)
-    with suppress(ValueError):  # the call says what is wrong with it
+    with suppress(ValueError):  # the call refuses it
         refuse_complex(op, name, rtol)
     if isinstance(rtol, Real) or (
         isinstance(rtol, np.ndarray) and rtol.ndim == 0 and rtol.dtype.kind in "biuf"

@@ -68,7 +68,7 @@ def _accuracy(op: str, precision: Any, ill_conditioned: Any, return_rcond: Any) 
 
 
 def _whole(s: Structure, xp: Any, a: Any) -> Any:
-    """The matrix of which a part is read, transposed if it is to be."""
+    """The whole matrix, made of the part that is read, and transposed if `transposed`."""
     below, above = s.bandwidths or ((1, 1) if s.word == "tridiagonal" else (0, 0))
     if s.word in TRIANGLES:
         a = both_triangles(s.word, s.lower, xp, a)
@@ -130,7 +130,7 @@ def _accurately(
 
 
 def _unpacked(op: str, a: Any, lower: bool) -> Any:
-    """Symmetric matrices of which one triangle is packed, as LAPACK packs it: one column after the other."""
+    """Symmetric matrices whose triangle is packed, as LAPACK packs it: one column after the other."""
     a = a if hasattr(a, "ndim") else np.asarray(a)
     size = a.shape[-1] if a.ndim else -1
     n = int((np.sqrt(8 * max(size, 0) + 1) - 1) / 2)
@@ -149,7 +149,7 @@ def _unpacked(op: str, a: Any, lower: bool) -> Any:
 
 
 def _structure(op: str, a: Any, assume_a: Any, options: dict[str, Any]) -> tuple[Any, Structure]:
-    """The matrices, unpacked, and what is said of them."""
+    """The matrices, unpacked, and their structure."""
     word, widths = checked_word(op, assume_a), options["bandwidths"]
     lower, unit_diagonal, transpose, packed = (
         flag(op, name, options[name]) for name in ("lower", "unit_diagonal", "transposed", "packed")

@@ -136,7 +136,7 @@ def powers(p: float, xp: Any, w: Any) -> tuple[Any, Any, Any]:
 
 
 def _nonnegative(xp: Any, w: Any) -> tuple[Any, Any]:
-    """Eigenvalues, those that are negative by rounding as zeros, and where they are more negative."""
+    """Eigenvalues, zeros where they are negative by rounding, and where they are more negative."""
     limit = 10 * w.shape[-1] * float(np.finfo(dtype_name(w)).eps) / 2
     undefined = w < -limit * extreme(xp, xp.abs(w))[..., None]
     return xp.where(w < 0, xp.zeros_like(w), w), undefined

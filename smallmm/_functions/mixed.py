@@ -20,12 +20,12 @@ from .._calls.arrays import without_labels
 from .._calls.calls import run
 from .._libraries import on_device
 from .._programs.compose import (
+    all_true,
     cast,
     composed,
     dimensions,
     dtype_name,
     extreme,
-    holds,
     magnitudes,
     norm_1,
     power_of_two,
@@ -42,7 +42,7 @@ UNIT = 2.0**-53
 OVERFLOWED, SINGULAR, NOT_CONVERGED = -2, -3, -STEPS - 1  # what LAPACK says in the place of the steps
 
 InDouble = Callable[[Any, Any], tuple[Any, Any]]  # a and b to x and info
-Whole = Callable[[Any, Any], Any]  # in a namespace, what is given of a matrix to all of it
+Whole = Callable[[Any, Any], Any]  # in a namespace: from the given part of a matrix, the whole
 
 
 def as_given(xp: Any, a: Any) -> Any:
@@ -102,7 +102,7 @@ def scaled(xp: Any, x: Any) -> tuple[Any, Any]:
 
 def replaced(xp: Any, bad: Any, results: tuple[Any, ...], again: Callable[..., Any], *operands: Any) -> Any:
     """The results, those of bad matrices computed again from the operands, which are matrices."""
-    if holds(xp, ~bad, True):
+    if all_true(xp, ~bad, True):
         return results
     if xp is np and bad.ndim:
         some = again(*(np.broadcast_to(x, bad.shape + x.shape[-2:])[bad] for x in operands))
@@ -149,7 +149,7 @@ def refined(positive: bool, xp: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
         left = largest(xp, r)
         done = done | (left <= largest(xp, x) * bound)
         hopeless = hopeless | xp.any(~xp.isfinite(left), axis=-1)
-        if holds(xp, xp.all(done, axis=-1) | hopeless, True):
+        if all_true(xp, xp.all(done, axis=-1) | hopeless, True):
             break
     codes = xp.where(xp.all(done, axis=-1), steps, xp.full_like(steps, NOT_CONVERGED))
     codes = xp.where(info != 0, xp.full_like(codes, SINGULAR), codes)

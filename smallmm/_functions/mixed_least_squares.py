@@ -14,7 +14,7 @@ import numpy as np
 from .._base.composition import REAL, Composition, adjoint
 from .._calls.arrays import without_labels
 from .._calls.calls import delivered, run
-from .._programs.compose import extreme, holds, magnitudes, power_of_two, sums
+from .._programs.compose import all_true, extreme, magnitudes, power_of_two, sums
 from .mixed import UNIT, double, largest, placed_as, refuse_single, replaced, scale_of, scaled, single, solved
 from .norms import vector_norm
 from .products import batched_matmul
@@ -77,7 +77,7 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
     r = b - batched_matmul(a, x)
     for step in range(1, STEPS + 1):
         goes_on = goes_on & ~refused[..., None]
-        if holds(xp, ~goes_on, True):
+        if all_true(xp, ~goes_on, True):
             break
         steps = xp.where(xp.any(goes_on, axis=-1), xp.full_like(steps, step), steps)
         d = corrected(batched_matmul(turned, r))

@@ -58,7 +58,7 @@ class Structure(NamedTuple):
 
 
 def checked_word(op: str, assume_a: Any) -> str:
-    """The whole word for what is said of A."""
+    """The whole word for the structure of A."""
     word = "auto" if assume_a is None else assume_a
     if not isinstance(word, str) or word not in WORDS:
         raise ValueError(
@@ -137,7 +137,7 @@ def solve_otherwise(a: Any, b: Any, lower: Any, assume_a: Any, transposed_a: Any
 
 
 def inverse_as(op: str, a: Any, s: Structure, out: Any) -> Any:
-    """The inverses of matrices of which something is said."""
+    """The inverses of matrices with that structure."""
     dtypes = (None, np.int32)
     composition = composition_of(f"inv_as_{s.word}", "(n,n)->(n,n),()", dtypes, _inverse, op, s, op=op)
     results = composed(composition, {"a": a}, outs_with_info(op, out))
@@ -150,7 +150,7 @@ def _inverse(op: str, s: Structure, xp: Any, a: Any) -> tuple[Any, Any]:
 
 
 def whole_of_triangle(op: str, a: Any, lower: bool) -> Any:
-    """Symmetric or Hermitian matrices of which one triangle counts."""
+    """Symmetric or Hermitian matrices, from one triangle."""
     function = both_triangles, "hermitian", lower
     return composed(composition_of("whole_of_triangle", "(n,n)->(n,n)", (None,), *function, op=op), {"a": a})
 
@@ -159,7 +159,7 @@ def whole_of_triangle(op: str, a: Any, lower: bool) -> Any:
 
 
 def both_triangles(word: str, lower: bool, xp: Any, a: Any) -> Any:
-    """The matrix of which one triangle is read, and of the diagonal of a Hermitian one the real part."""
+    """The matrix, from one triangle; of a Hermitian one's diagonal the real part is read."""
     strict = xp.tril(a, k=-1) if lower else xp.triu(a, k=1)
     inner = xp.tril(xp.triu(a))
     if word != "symmetric" and is_complex(a):
@@ -210,7 +210,7 @@ def bandwidths_of(op: str, a: Any) -> tuple[int, int]:
     for."""
     a = a if on_device(a) else _values(op, a)
     if a.ndim < 2:
-        return 0, 0  # the call says what is wrong
+        return 0, 0  # the call refuses it
     xp = namespace_of(a)
     has = a != 0
     if a.ndim > 2:
@@ -264,13 +264,13 @@ def structures(op: str, a: Any) -> np.ndarray:
 
 
 def found_in(op: str, a: Any) -> tuple[tuple[str, int], ...]:
-    """The words for what is found of the matrices of a stack, and how many matrices each is said of."""
+    """The structures found among the matrices of a stack, and how many matrices have each."""
     counts = np.bincount(structures(op, a).ravel(), minlength=len(FOUND)).tolist()
     return tuple((word, count) for word, count in zip(FOUND, counts, strict=True) if count)
 
 
 def _solve_each(op: str, xp: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Each matrix by what was found of it. A symmetric one that is not positive definite is a general one."""
+    """Each matrix by its structure. A symmetric one that is not positive definite is a general one."""
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     kinds = np.broadcast_to(structures(op, a), batch).flatten()
     a, b = (

@@ -1,4 +1,4 @@
-"""Contractions by subscripts: a path of pairs, each of which is a product of two stacks of matrices."""
+"""Contractions by subscripts: a path of pairs, each a product of two stacks of matrices."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from .._programs.compose import (
 from .products import matmul
 
 _LETTERS = ascii_uppercase + ascii_lowercase  # in the order of those of a result that is omitted
-_MOST_SEARCHED = 5  # operands of which all paths are compared
+_MOST_SEARCHED = 5  # operands; up to so many, all paths are compared
 Labels = tuple[Any, ...]
 Pairs = tuple[tuple[int, ...], ...]
 Fused = Callable[[str, list[Any], list[Labels], Labels, Pairs], Any] | None
@@ -163,7 +163,7 @@ def _in_letters(op: str, *given: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def is_list(x: Any) -> bool:
-    """Of integers, or of what is refused for not being one."""
+    """Whether x is a list of integers, or of objects that are refused as such."""
     return isinstance(x, list | tuple | range) or (
         isinstance(x, np.ndarray) and x.ndim > 0 and x.dtype.kind in "iu"
     )
@@ -317,7 +317,7 @@ def contracted(arrays: Sequence[Any], labels: Sequence[Labels], order: Labels, p
 
 
 def _alone(x: Any, labels: Labels, needed: set[Any]) -> tuple[Any, Labels]:
-    """x without letters twice, and without those that nothing else needs, which are summed over."""
+    """x without repeated letters, and summed over the letters that nothing else needs."""
     if len(set(labels)) < len(labels) and isinstance(x, np.ndarray):  # its own views cannot be written to
         numbers = {y: i for i, y in enumerate(dict.fromkeys(labels))}
         x, labels = np.einsum(x, [numbers[y] for y in labels], [*numbers.values()]), tuple(numbers)
@@ -338,7 +338,7 @@ def _alone(x: Any, labels: Labels, needed: set[Any]) -> tuple[Any, Labels]:
 
 
 def _first_place(labels: Labels, others: Labels, order: Labels) -> int:
-    """In the result, of those that the other operand lacks."""
+    """The first place in the result of a letter that the other operand lacks."""
     return min((order.index(x) for x in labels if x in order and x not in others), default=len(order))
 
 
@@ -370,7 +370,7 @@ def _product(first: tuple[Any, Labels], second: tuple[Any, Labels], needed: set[
 
 
 def _scaled(first: tuple[Any, Labels], second: tuple[Any, Labels]) -> tuple[Any, Labels]:
-    """Element by element, of operands one of which has all labels."""
+    """Element by element; one operand has all labels."""
     (x, labels), (y, some) = sorted((first, second), key=lambda z: -len(z[1]))
     kept = [label for label in labels if label in some]
     y = permuted(y, tuple(some.index(label) for label in kept))

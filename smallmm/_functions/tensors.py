@@ -166,7 +166,7 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _moved_last(op: str, axes: "Sequence[int]", ndim: int) -> tuple[int, ...]:
-    """The order of so many axes, of which some are last."""
+    """The order of so many axes with these as the last ones."""
     last = [integer(op, "axes", i) for i in axes]
     if not all(-ndim <= i < ndim for i in last) or len({i % ndim for i in last}) < len(last):
         raise ValueError(f"{op}: axes is {shown(axes)}; expected different axes of {ndim} dimensions")

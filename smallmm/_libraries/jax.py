@@ -97,7 +97,7 @@ class Jax(DLPack):
         return carry, [xp.concat([y[None], x]) for y, x in zip(ys, others, strict=True)]
 
     def call(self, op: str, gufunc: np.ufunc, operands: Named, outs: Named, kwargs: Named) -> Any:
-        """With results on the operands' device of the host, of which XLA may have several."""
+        """With results on the operands' device: XLA may have several devices on the host."""
         import jax
 
         (device,) = _devices(_committed(op, {**operands, **outs}))
@@ -132,7 +132,7 @@ def _devices(x: Any) -> set[Any]:
 
 
 def _committed(op: str, operands: dict[str, Any]) -> Any:
-    """An array on the device of all: those that were not put on a device follow the others."""
+    """An array on the device of all: arrays that were not put on a device follow the others."""
     arrays = {name: x for name, x in operands.items() if _devices(x)}
     bound = {name: x for name, x in arrays.items() if x.committed} or arrays
     (first_name, first), *others = bound.items()

@@ -20,7 +20,7 @@ _ARRAYS_AND_NUMBERS = (np.ndarray, np.generic, *NUMBERS)
 
 class NumPy(Library):
     def values(self, x: Any) -> Any:
-        """An array of what is none, so that its shape and its elements are those of one conversion."""
+        """The array that NumPy makes of x, if x is none: one conversion gives shape and elements."""
         if x is None or isinstance(x, _ARRAYS_AND_NUMBERS) or overrides_ufuncs(x):
             return x
         try:

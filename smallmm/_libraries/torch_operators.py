@@ -198,7 +198,7 @@ def _remember(context: Any, backward: Any, operands: Arrays, results: Arrays) ->
     arrays = (*operands, *results) if backward.gufunc is not None else operands
     context.rule = backward
     tensors = arrays
-    context.values = None  # of what is no tensor
+    context.values = None  # operands and results that are no tensors
     if not all(isinstance(x, torch.Tensor) for x in arrays):
         tensors = tuple([x if isinstance(x, torch.Tensor) else None for x in arrays])
         context.values = [None if isinstance(x, torch.Tensor) else x for x in arrays]

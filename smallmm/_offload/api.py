@@ -85,7 +85,7 @@ class Settings:
         batch: tuple[int, ...],
         targets: tuple[np.ndarray, ...],
     ) -> Any:
-        """The outputs of a fused function, a list, of which one kernel computes each block of matrices;
+        """The outputs of a fused function, a list; one kernel computes each block of matrices.
         NotImplemented if its steps must run one after the other. `NotFused`: there is no kernel."""
         work = Program(program, names, operands, batch, targets)
         if work.is_empty():
@@ -104,13 +104,13 @@ class Settings:
         return results
 
     def _planned(self, work: Work) -> list[np.ndarray]:
-        """Results of which no page is touched."""
+        """Results in memory that is not touched."""
         assert self.plans is not None
         self.plans.append(work.plan(self.block, self.lanes))
         return [np.zeros(x.shape, x.dtype) for x in work.wholes]
 
     def meets(self, explain: Callable[[], Any]) -> None:
-        """Its parts are what is offloaded."""
+        """Its parts are offloaded."""
 
     def explain(
         self, function: Any, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]

@@ -71,7 +71,7 @@ class OffloadExplanation(NamedTuple):
 def expected(
     name: str, devices: tuple[int, ...], plans: Sequence[Plan], why: str, host: Explanation | FusedExplanation
 ) -> OffloadExplanation:
-    """What a function's calls, of which these are the plans, cost on the devices, and where `host` says."""
+    """The cost of calls with these plans on the devices, and on the CPU as `host` says."""
     up, down, staged = (sum(getattr(x, word) for x in plans) for word in ("up", "down", "staged"))
     threads = _core.get_num_threads()
     seconds = LATENCY * len(plans)

@@ -28,7 +28,7 @@ from .._programs.cuda_launch import DeviceProgram
 BLOCK = 32 << 20  # bytes of a block, by default; but
 LEAST_BLOCK = 1 << 20  # down to this so many that each stream
 ROUNDS = 4  # gets several blocks
-_LINE = 256  # bytes to a multiple of which operands begin
+_LINE = 256  # operands begin at multiples of so many bytes
 
 
 class Plan(NamedTuple):
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
     lanes: int  # of all devices
     up: int  # bytes
     down: int
-    staged: int  # bytes of what is copied to or from page-locked memory
+    staged: int  # bytes that are copied to or from page-locked memory
     operation: str
 
 
@@ -99,13 +99,13 @@ def is_our_pinned(x: np.ndarray) -> bool:
 class Work:
     """What goes through devices: arrays of NumPy that fit each other, and what computes a block of them."""
 
-    operation = ""  # of which the rates are known
+    operation = ""  # its rates are known
     batch: tuple[int, ...]
     inputs: list[Any]  # Operand, or a number
     outputs: list[Operand]
     given: list[Any]  # the caller's arrays for results, or None
     wholes: list[np.ndarray]  # the memory of results
-    updates = False  # the first result is added to what was there
+    updates = False  # the first result is added to the caller's array
 
     def launch(self, stream: int, arrays: list[Any], results: list[DeviceArray]) -> None:
         """One block, on the device that these are on."""

@@ -15,7 +15,7 @@ from .._libraries.base import overrides_ufuncs
 from .._libraries.dask import is_lazy
 from .._libraries.dlpack import refuse_without_ml_dtypes
 from .._libraries.numpy import NumPy
-from .dtypes import BOOL, SUPPORTED, is_supported, together, weak_promotion
+from .dtypes import BOOL, SUPPORTED, is_supported, result_dtype, weak_promotion
 
 
 class BatchedFunction:
@@ -47,7 +47,7 @@ class BatchedFunction:
         self._name = name
 
     def _bound(self, arrays: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
-        """The arrays in a row; those that are given by name are taken from the options."""
+        """The arrays in a row; arrays given by name are taken from the options."""
         for name in self._names[len(arrays) :]:
             if name not in options or name not in self._by_name:
                 return arrays  # too few: `_operands` says so
@@ -108,7 +108,7 @@ class BatchedFunction:
         dtypes = [y for y in map(dtype_of, strong) if y != BOOL]
         if not dtypes:
             return operands
-        common = together(self._name, dtypes)
+        common = result_dtype(self._name, dtypes)
         return [
             np.asarray(given, weak_promotion(common, type(given))) if type(given) in NUMBERS else x
             for given, x in zip(arrays, operands, strict=True)

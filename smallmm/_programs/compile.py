@@ -66,7 +66,7 @@ def info_columns(record: Record) -> list[int]:
 
 
 def needed_steps(record: Record, results: list[Any]) -> list[Step]:
-    """Steps that results depend on, and those that can fail."""
+    """Steps that results depend on, and steps that can fail."""
     needed = {x.view.value for x in results}
     steps = []
     for step in reversed(record.steps):

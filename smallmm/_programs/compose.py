@@ -202,7 +202,7 @@ def sums(xp: Any, x: Any) -> Any:
     k = x.shape[-1]
     if k > CHUNK:
         whole = k - k % CHUNK
-        chunks = x[..., :whole] if whole < k else x  # a part of what is recorded would be copied
+        chunks = x[..., :whole] if whole < k else x  # a part of a symbol would be copied
         parts = sums(xp, xp.reshape(chunks, (*x.shape[:-1], whole // CHUNK, CHUNK)))
         return sums(xp, xp.concat([parts, sums(xp, x[..., whole:])[..., None]], axis=-1))
     if x.ndim > 1 and (xp is np or (k < CHUNK and hasattr(xp, "unless"))):  # `long_sums` finds whole chunks
@@ -239,9 +239,9 @@ def _reduced(xp: Any, reduce: Callable[..., Any], x: Any) -> Any:
     return reduce(x, axis=-1)
 
 
-def holds(xp: Any, condition: Any, unknown: bool) -> bool:
+def all_true(xp: Any, condition: Any, unknown: bool) -> bool:
     """Whether a condition is true of all elements, also of those that a transformation does not show.
-    unknown: what is said of arrays that are no more than shapes."""
+    unknown: the answer for arrays that have shapes alone."""
     if xp is np:
         return bool(np.all(condition))
     values = library_of(condition).elements(condition)

@@ -26,7 +26,7 @@ _MOST_THREADS = 128
 
 class Layout(NamedTuple):
     """How an input lies in memory: "flat", its matrices dense and one after the other; "one" for all;
-    "strided", anyhow; "number", given by value. Strides of the core dimensions, in elements."""
+    "strided", arbitrary strides; "number", given by value. Strides of the core dimensions, in elements."""
 
     kind: str
     core: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ class _Writer:
         self.layouts = layouts
         self.dims = dims
         self.inputs = [index for index, *_ in program.inputs]
-        self.ways = dict(zip(self.inputs, layouts, strict=True))
+        self.layout_of = dict(zip(self.inputs, layouts, strict=True))
         self.outputs = [index for index, *_ in program.outputs]
         self.values = values_of(program)
         self.steps = Steps(program, self.values)
@@ -124,7 +124,7 @@ class _Writer:
     def _function(
         self, steps: list[Step], at: dict[int, int], lanes: int, sometimes: frozenset[int] = frozenset()
     ) -> list[str]:
-        """The steps, as a function of inputs and outputs. sometimes: those that run only if `written`."""
+        """The steps, as a function of inputs and outputs. sometimes: steps that run only if `written`."""
         parameters = ["char *mine", "int lane", *["bool written"] * bool(sometimes)]
         parameters += [f"const {c_type(self.values[i].dtype)} *v{i}" for i in self.inputs]
         parameters += [f"{c_type(self.values[i].dtype)} *v{i}" for i in self.outputs]
@@ -162,7 +162,7 @@ class _Writer:
 
     def _moved(self, i: int) -> tuple[Layout, str]:
         """How value i lies in memory, and what is moved of each matrix."""
-        x, layout = self.values[i], self.ways.get(i, Layout("flat"))
+        x, layout = self.values[i], self.layout_of.get(i, Layout("flat"))
         return layout, f"{c_type(x.dtype)}, {x.size}, {str(layout.aligned).lower()}"
 
     def _load(self, i: int, at: str | int, base: str) -> list[str]:
@@ -189,11 +189,11 @@ class _Writer:
     def _load_shared(self, i: int, at: int) -> list[str]:
         """What all matrices share comes once for a block."""
         to = f"reinterpret_cast<{c_type(self.values[i].dtype)} *>(shared + {at})"
-        if self.ways[i].kind == "number":
+        if self.layout_of[i].kind == "number":
             return [f"if (threadIdx.x == 0) {to}[{p}] = {x};" for p, x in enumerate(self._numbers(i))]
         return [
             f"for (int e = threadIdx.x; e < {self.values[i].size}; e += THREADS)",
-            f"    {to}[e] = {self._data(i)}[{self._element(i, self.ways[i])}];",
+            f"    {to}[e] = {self._data(i)}[{self._element(i, self.layout_of[i])}];",
         ]
 
     def _in_shared(self, i: int, at: str | int) -> str:

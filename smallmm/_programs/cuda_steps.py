@@ -108,7 +108,7 @@ class NotFused(Exception):
 class Value(NamedTuple):
     kind: int
     dtype: np.dtype  # of complex numbers that of their parts,
-    size: int  # of which there are so many
+    size: int  # so many of them
     array: Any
     is_complex: bool
 

@@ -24,7 +24,7 @@ from .symbols import record_of
 
 def runner_of(record: Record, arrays: list[Any]) -> "DeviceRunner | None":
     """What runs a record on arrays of a device, and numbers; None if their library has no views, or not all
-    dtypes of what is between steps."""
+    dtypes of the values between steps."""
     like = next(x for x in arrays if not isinstance(x, np.ndarray))
     if not (isinstance(like, DeviceArray) or has_namespace(like)):
         return None
@@ -78,7 +78,7 @@ class DeviceRunner(Runner):
         return _computed(step, operands, pairs, (), step.results[0].shape)
 
     def _number(self, view: View) -> np.ndarray | None:
-        """What is one number for all elements, of which a kernel needs no array."""
+        """An operand that is one number for all elements: the kernel takes it by value."""
         x, _ = self._stack(view.value)
         is_one = isinstance(x, np.ndarray) and x.size == 1 and view.dtype == x.dtype
         return x.reshape(()) if is_one and view.of(x).size else None
@@ -153,7 +153,7 @@ def _conversion(of: np.dtype, to: np.dtype) -> DeviceProgram:
 
 @cache
 def _side_by_side(lengths: tuple[int, ...]) -> DeviceProgram:
-    """Lines of int32 side by side. Programs join numbers, of which double ones are exact."""
+    """Lines of int32 side by side. Programs join numbers, and those of double precision are exact."""
     record = record_of("concat", FLOATS[1])
     lines = [record.converted(record.input((n,), INT32, dense=True), FLOATS[1]) for n in lengths]
     return DeviceProgram(record, [record.converted(record.join(lines, 0), INT32)], 0)

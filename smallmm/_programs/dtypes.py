@@ -1,4 +1,4 @@
-"""The dtypes of what is recorded, and which dtype several have in common."""
+"""The dtypes of recorded values, and the common dtype of several."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ def is_supported(dtype: np.dtype) -> bool:
     return dtype in INTEGERS or dtype == BOOL or is_number(dtype)
 
 
-def together(name: str, dtypes: Iterable[np.dtype]) -> np.dtype:
+def result_dtype(name: str, dtypes: Iterable[np.dtype]) -> np.dtype:
     """The dtype of numbers of these, as NumPy has it; but integers are computed in float64."""
     given = list(dict.fromkeys(dtypes))
     try:

@@ -392,7 +392,7 @@ class Fused(RecordedFunction, Generic[P, R]):
             ) from None
 
     def _outs(self, plan: Plan, out: Any, batch: tuple[int, ...], like: Any) -> list[Any] | None:
-        """The arrays to write to, all of which can be written to. like: an array of the inputs' library."""
+        """The arrays to write to, if all are writable. like: an array of the inputs' library."""
         if out is None:
             return None
         outs = list(out) if isinstance(out, tuple) else [out]

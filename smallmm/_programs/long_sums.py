@@ -1,6 +1,6 @@
 """Sums of long vectors in a fused function. A vector longer than a cache is divided into blocks of as many
 elements as `sums` adds in a row. One program computes the element-wise steps and the sum of each block: its
-stack is that of the blocks, so that threads share them and what is between the steps stays in the cache.
+stack is that of the blocks, so that threads share them and values between the steps stay in the cache.
 Another program takes these sums to the end. The order of operations, and so the bits, are those of a single
 program. This is not for functions whose element-wise steps need a sum, or whose results have all elements."""
 

@@ -29,7 +29,7 @@ from .dtypes import (
     is_half,
     is_supported,
     real_of,
-    together,
+    result_dtype,
     weak_promotion,
 )
 
@@ -95,7 +95,7 @@ VIEWS: dict[str, Any] = {
 @dataclass(eq=False)
 class Step:
     """What is computed ("call": a gufunc of the core; "map": an element-wise function; "convert"; "join":
-    operands side by side along an axis) of which operands, and the values that are the results."""
+    operands side by side along an axis), the operands, and the values that are the results."""
 
     kind: str
     name: str
@@ -105,7 +105,7 @@ class Step:
     label: str  # the function that the user called
     kernel: str | None = None
     axis: int = 0
-    unless: View | None = None  # truth: a tile all of which is true leaves the step out
+    unless: View | None = None  # truth: a tile where all of it is true leaves the step out
     reason: str | None = None  # what it means that the step fails, in words of the function that has it
 
     @property
@@ -147,7 +147,7 @@ class Record:
         return self.symbol(value, dtype)
 
     def constant(self, array: Any, dtype: Any = None) -> Any:
-        """An array as a symbol. dtype: of numbers, of which halves are not rounded: they are computed."""
+        """An array as a symbol. dtype: of numbers; halves are not rounded, as they are computed."""
         array = np.asarray(array, None if dtype is None else arithmetic(np.dtype(dtype)), order="C")
         if not is_supported(array.dtype):
             raise TypeError(f"{self.name}: a constant has dtype {array.dtype}; expected {SUPPORTED}")
@@ -241,7 +241,7 @@ class Record:
     def common(self, symbols: Any) -> np.dtype:
         """The dtype of a computation with these; that of the inputs if all are truth."""
         dtypes = [x.dtype for x in symbols if not _is_truth(x)]
-        return together(self.name, dtypes) if dtypes else self.dtype
+        return result_dtype(self.name, dtypes) if dtypes else self.dtype
 
     def as_number(self, x: Any, dtype: np.dtype) -> Any:
         """x with its elements in that dtype of numbers; halves are computed in float32, and not rounded."""
@@ -311,7 +311,7 @@ class Record:
         return self.symbol(self._known[key], seen)
 
     def call(self, op: str, gufunc: Any, operands: dict[str, Any]) -> Any:
-        """A gufunc of the core, or a composition, of which every part is recorded."""
+        """A gufunc of the core, or a composition, whose parts are recorded."""
         given = {name: self.as_symbol(x) for name, x in operands.items()}
         if isinstance(gufunc, np.ufunc) and (name := _complex_beside_real(gufunc, given)) is not None:
             return self._of_parts(op, gufunc, given, name)
@@ -333,7 +333,7 @@ class Record:
         return results if gufunc.nout > 1 else results[0]
 
     def _of_parts(self, op: str, gufunc: np.ufunc, operands: dict[str, Any], name: str) -> Any:
-        """A call of real and of complex matrices, of which the named operand is complex."""
+        """A call of real matrices and of a complex one, the named operand."""
         z = operands[name]
         if gufunc.__name__ in PRODUCTS:
             return self.joined(*(self.call(op, gufunc, {**operands, name: x}) for x in (z.real, z.imag)))

@@ -11,7 +11,7 @@ from .._base.options import is_hashable
 from .._base.shapes import dtype_of
 from .arrays import is_dense
 from .batched_function import BatchedFunction, words
-from .dtypes import FLOATS, SUPPORTED, is_number, is_supported, real_of, together
+from .dtypes import FLOATS, SUPPORTED, is_number, is_supported, real_of, result_dtype
 from .failures import refuse_reasons
 from .plan import MOST_RECORDS, Plan, structure
 from .record import Record
@@ -31,7 +31,7 @@ class RecordedFunction(BatchedFunction):
         self._plans = Cache(MOST_RECORDS)
 
     def is_recorded(self, arrays: tuple[Any, ...]) -> bool:
-        """Whether a record of the function takes such arrays, or numbers; else what is wrong is raised."""
+        """Whether a record of the function takes such arrays, or numbers; else an exception says why not."""
         return bool(self._plan(self._operands(arrays), {}).results)
 
     def _inlined(self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
@@ -84,7 +84,7 @@ class RecordedFunction(BatchedFunction):
             if not is_supported(dtype):
                 raise TypeError(f"{self._name}: {name} has dtype {dtype}; expected {SUPPORTED}")
         numbers = [dtype for dtype, *_ in cores if is_number(dtype)]
-        record = record_of(self._name, real_of(together(self._name, numbers)) if numbers else FLOATS[1])
+        record = record_of(self._name, real_of(result_dtype(self._name, numbers)) if numbers else FLOATS[1])
         symbols = [record.input(shape, dtype, dense) for dtype, shape, dense in cores]
         answer = self._steps(record, symbols, options)
         results, make = structure(record, answer)

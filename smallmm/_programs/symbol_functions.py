@@ -102,7 +102,7 @@ _signature_of = cache(signature)
 
 
 def _called(record: Record, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What NumPy's function has and this one does not is refused, but for what is None."""
+    """Options that NumPy's function has and this one has not are refused, unless they are None."""
     known = _signature_of(function)
     kwargs = {word: x for word, x in kwargs.items() if x is not None or word in known.parameters}
     try:

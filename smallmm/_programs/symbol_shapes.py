@@ -54,7 +54,7 @@ def _kept(x: Symbol, axes: list[int], keepdims: bool) -> Symbol:
 
 
 def _summable(x: Symbol, dtype: Any) -> Symbol:
-    """x as what is added or multiplied: in that dtype; what NumPy makes integers of, in float64."""
+    """x as it is added or multiplied: in that dtype; in float64 where NumPy would use integers."""
     if dtype is None:
         return x.record.as_number(truth_as_number(x), FLOATS[1]) if x.dtype in (*INTEGERS, BOOL) else x
     if not is_number(np.dtype(dtype)):

@@ -275,7 +275,7 @@ class Namespace:
         return None, x.record.map("exponent", x)
 
     def unless(self, truth: Symbol) -> Any:
-        """A context: what is computed in it matters only where `truth` is false."""
+        """A context whose results matter only where `truth` is false."""
         return truth.record.unless(truth)
 
     def joined(self, re: Symbol, im: Symbol) -> Symbol:

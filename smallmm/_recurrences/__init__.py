@@ -1,1 +1,1 @@
-"""Functions of series in time, each of which is a scan."""
+"""Functions of series in time, all by scans."""

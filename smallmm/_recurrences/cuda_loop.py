@@ -1,5 +1,5 @@
 """The texts of CUDA kernels for scans: one kernel runs all times of a program. What a series carries from one
-time to the next stays in registers, or in shared memory; what is read of the next time comes to shared memory
+time to the next stays in registers, or in shared memory; inputs of the next time come to shared memory
 while this one is computed."""
 
 from typing import Any, NamedTuple
@@ -70,8 +70,8 @@ class _LoopWriter(_Writer):
         self.info = self.outputs[-1] if loop.has_info else -1
         self.ys = self.outputs[n : len(self.outputs) - loop.has_info]
         self.moving = [*self.xs, *self.ys]
-        self.ways |= zip(self.ys, ys, strict=True)
-        self.strided += [i for i in self.ys if self.ways[i].kind == "strided"]
+        self.layout_of |= zip(self.ys, ys, strict=True)
+        self.strided += [i for i in self.ys if self.layout_of[i].kind == "strided"]
         self.sometimes = self._for_outputs()
 
     def _of_numbers(self) -> Kernel:
@@ -145,7 +145,7 @@ class _LoopWriter(_Writer):
         return self._kernel(steps, at, room, body, self.sometimes)
 
     def _begin(self, at: dict[int, int], room: Room) -> list[str]:
-        """Before the first time: what is carried, what stays, and the first of what moves."""
+        """Before the first time: load carries and constants, and the inputs of the first time."""
         body = [f"const long long offset{i} = {self._offset(i, 'matrix')};" for i in self.strided]
         for i in self.ones:
             body += self._load_shared(i, room.shared[i])
@@ -221,7 +221,7 @@ class _LoopWriter(_Writer):
         return body
 
     def _noted(self, at: dict[int, int], one: bool) -> list[str]:
-        """The first failure. Columns of steps that did not run hold what was noted before."""
+        """The first failure. Columns of steps that did not run hold earlier codes."""
         code = f"v{self.info}" if one else self._in_shared(self.info, at[self.info])
         return [
             "if (failed[1] == 0 && lane == 0) {",

@@ -17,7 +17,7 @@ from .._programs.dtypes import COMPLEX
 from .cuda_loop import INFO, Loop, loop_kernel
 
 _MOST_LAYOUTS = 64
-_REGION = 256  # bytes, of which the parts of the workspace are multiples
+_REGION = 256  # bytes; the parts of the workspace are multiples
 
 
 class Stack(NamedTuple):

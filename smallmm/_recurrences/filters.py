@@ -18,7 +18,7 @@ from .._functions.spectra import eigh
 from .._functions.systems import solve_triangular
 from .._libraries import library_of
 from .._programs.arrays import any_failed
-from .._programs.compose import array_of, holds, in_one_dtype, namespace_of
+from .._programs.compose import all_true, array_of, in_one_dtype, namespace_of
 from .._programs.fuse import Fused, fuse
 from .kalman import FORMS, REASONS, between, triangle, updated
 from .parts import arguments_of, in_parts, needs_parts
@@ -77,7 +77,7 @@ def _in_signature(
 def _filter(
     moving: tuple[str, ...], fixed: tuple[str, ...], form: str, missing: bool, loglik: bool, kept: str
 ) -> Any:
-    """A time of the filter: the carry, and what is kept of each time: x and "p", x and the "root" of p, or
+    """A time of the filter: the carry, and the results of each time: x and "p", x and the "root" of p, or
     ""."""
     carry = ("x", "p", "total") if loglik else ("x", "p")
 
@@ -133,7 +133,7 @@ def _roots_smoothed(next_p: Any, p: Any, f: Any, q: Any) -> tuple[Any, Any]:
 
 
 def _root(name: str, label: str, x: Any) -> Any:
-    """A root s of each covariance ``s s^T``: by Cholesky, which keeps what is small beside what is large,
+    """A root s of each covariance ``s s^T``: by Cholesky, which keeps small numbers beside large ones,
     where it is positive definite; else of its eigenvalues."""
     covariances = array_of(name, label, x)
     found = cholesky_ex(covariances)
@@ -142,7 +142,7 @@ def _root(name: str, label: str, x: Any) -> Any:
     xp: Any = namespace_of(covariances)
     w, v = eigh(covariances)
     most = xp.max(xp.abs(w), axis=-1, keepdims=True)
-    if not holds(xp, w >= -w.shape[-1] * xp.finfo(w.dtype).eps * most, True):
+    if not all_true(xp, w >= -w.shape[-1] * xp.finfo(w.dtype).eps * most, True):
         raise LinAlgError(f"{name}: {label} is not positive semidefinite")
     roots = v * xp.sqrt(xp.where(w > 0, w, xp.zeros_like(w)))[..., None, :]
     return xp.where((found.info == 0)[..., None, None], found.L, roots)

@@ -49,7 +49,7 @@ class OffloadedScan:
 
 
 def _in_time(arrays: tuple[Any, ...], which: range, length: int) -> tuple[Any, ...]:
-    """Descriptions of inputs or outputs, of which those have so many times."""
+    """Descriptions of inputs or outputs; `which` of them have so many times."""
     return tuple(
         (value, dtype, (length, *shape) if i in which else shape, strides)
         for i, (value, dtype, shape, strides) in enumerate(arrays)

@@ -1,4 +1,4 @@
-"""The arrays that a scan is given, and those that stand for them."""
+"""The arrays that a scan is given, and their stand-ins."""
 
 from typing import Any
 

@@ -43,7 +43,7 @@ def needs_parts(arrays: Iterable[Any]) -> bool:
 def in_parts(
     name: str, function: Callable[..., Any], arguments: dict[str, Argument], timed: Timed, out: Any = None
 ) -> Any:
-    """``function(**arguments)`` of arrays of which some need parts. timed: which results have time first, a
+    """``function(**arguments)`` where some of the arrays need parts. timed: which results have time first, a
     tuple as the results are one; what it says of a tuple holds for each in it."""
     if out is not None:
         raise TypeError(f"{name}: out is given for a Group or an array of Dask; use the result instead")

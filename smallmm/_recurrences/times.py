@@ -9,7 +9,7 @@ _PARTS = 50  # of a scan whose progress is shown
 
 
 class Times(NamedTuple):
-    """Which times run, and of which the other results are kept: the last one and every so many before it."""
+    """Which times run, and whose other results are kept: the last one and every so many before it."""
 
     length: int
     every: int
@@ -55,8 +55,8 @@ class Part(NamedTuple):
 
 
 class Shown:
-    """Progress that is shown: how many times have run. progress: True for a line of text, or what is called
-    with the times that have run, and all. keep: what is called with the times that have run and the carry."""
+    """Progress that is shown: how many times have run. progress: True for a line of text, or a function of
+    the times that have run, and of all. keep: a function of the times that have run, and of the carry."""
 
     def __init__(self, name: str, length: int, progress: bool | Callable[[int, int], Any], keep: Any) -> None:
         self.name, self.length = name, length

@@ -21,13 +21,13 @@ from .._functions.products import batched_matmul
 from .._libraries.dask import is_lazy
 from .._programs.compose import (
     HALVES,
+    all_true,
     array_of,
     cast,
     composed,
     count,
     dtype_name,
     full_dtype_name,
-    holds,
     joined,
     namespace_of,
 )
@@ -61,7 +61,7 @@ def raw(op: str, operands: dict[str, Any]) -> Any:
 
 
 def composition_of_general(op: str) -> Composition:
-    """`logm`, or `powm`, of which the exponent is an operand: derivatives need it."""
+    """`logm`, or `powm`, whose exponent is an operand because derivatives need it."""
     parameters = ",()" if op == "powm" else ""
     return composition_of(
         f"{op}_general",
@@ -75,14 +75,14 @@ def composition_of_general(op: str) -> Composition:
 
 
 def _delivered(op: str, a: Any, results: tuple[Any, Any, Any], out: Any) -> Any:
-    """x, of which, negative, and info: real if all matrices of the stack are and have no negative eigenvalue.
-    What is computed later, or recorded, is complex, because nothing is known of its eigenvalues."""
+    """x and info. x is real if all matrices of the stack are and have no negative eigenvalue. It is complex
+    if it is computed later, or recorded, as nothing is known of its eigenvalues then."""
     x, negative, info = results
     outs = outs_with_info(op, out)
     a = array_of(op, "a", a)
     if not is_complex(a) and not is_lazy(x) and not hasattr(x, "record"):
         xp = namespace_of(x) if hasattr(x, "ndim") else np
-        if holds(xp, negative == 0, unknown=False):
+        if all_true(xp, negative == 0, unknown=False):
             x = xp.real(x) + 0.0  # dense
             x = cast(xp, x, full_dtype_name(a)) if full_dtype_name(a) in HALVES else x
     return checked(op, delivered(op, outs, (x, info)), NOT_DEFINED, wanted=out)

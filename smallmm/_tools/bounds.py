@@ -12,7 +12,7 @@ from math import ceil, log2
 @dataclass(frozen=True)
 class Bound:
     """A bound on an error, in units of the roundoff u, where elements grow of g u, where balancing
-    scales of f u; `words` say the same, and of which error."""
+    scales of f u; `words` say the same, and name the error."""
 
     functions: str
     units: Callable[[int], float]  # of the inner dimension, the order, or the larger of m and n

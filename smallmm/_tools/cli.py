@@ -115,7 +115,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_writable(path: Path) -> None:
-    """Before minutes are spent on what is to be written there."""
+    """Refuse a path before minutes are spent on the measurements."""
     if not path.absolute().parent.is_dir():
         raise Failure(f"--plot: there is no folder {path.absolute().parent}")
     try:
@@ -308,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `| head`: what is left goes nowhere, at exit too
+    except BrokenPipeError:  # `| head`: the rest goes nowhere, at exit too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (Failure, MemoryError, RuntimeError, OSError) as failure:
         print(f"{PROGRAM}: {str(failure) or 'out of memory'}", file=sys.stderr)

@@ -147,7 +147,7 @@ def _nvrtc() -> str:
 
 
 def _tuned_rows(tuned: _tuned.Tuned) -> list[str]:
-    """How many rows there are of each device, and what was skipped of which file."""
+    """How many rows there are of each device, and the parts of files that were skipped."""
     counts = Counter(f"{row['device']} (sm_{row['arch']})" for row in tuned.rows)
     return [f"{count} of {device}" for device, count in counts.items()] + [
         f"skipped {what} in {file}" for file, what in tuned.skipped.items()

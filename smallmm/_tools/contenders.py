@@ -53,7 +53,7 @@ def bind_ours(op: Operation, stack: Stack) -> Job:
     function = getattr(smallmm, op.function)
     outs = stack.outs or tuple(in_a_tuple(function(*stack.operands, **op.options)))
     for x in () if stack.outs else outs:
-        x[...] = 0  # what is validated is what the timed call leaves there
+        x[...] = 0  # results are validated as the timed call leaves them
     out = outs if len(outs) > 1 else outs[0]
     return Job(
         partial(function, *stack.operands, **op.options, out=out), f"smallmm.{op.function}", lambda _: outs

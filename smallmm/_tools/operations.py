@@ -111,7 +111,7 @@ def _eigh(u: float, a: np.ndarray, b: None, w: np.ndarray, v: np.ndarray) -> np.
 
 
 def _eigvalsh(u: float, a: np.ndarray, b: None, w: np.ndarray) -> np.ndarray:
-    """Half of the bound of residuals is ours, the other half is left to those that it is compared with."""
+    """Half of the bound of residuals is ours, the other half is left to the reference."""
     off = np.abs(w - np.linalg.eigvalsh(a)).max(-1)
     return off / (BOUNDS["eigh"](a.shape[-1]) * u * norm(a))
 

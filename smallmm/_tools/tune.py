@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SAMPLES = 3  # of each candidate
 FINALISTS, ROUNDS, AGAIN = 4, 3, 5  # the best, which are timed so often again, in turn
 FOR_FINALS = 0.2  # of the time
-FASTER = 0.99  # than before, of which less is noise
+FASTER = 0.99  # than before; a smaller gain is noise
 
 
 class TuneResult(NamedTuple):
