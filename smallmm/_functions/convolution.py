@@ -109,7 +109,7 @@ def conv2d(
         return answer
     layout = one_of("conv2d", "layout", layout, _LAYOUTS)
     operands = {name: array_of("conv2d", name, a) for name, a in (("x", x), ("w", w))}
-    for name, a in operands.items():
+    for name, a in {**operands, "out": out}.items():
         if overrides_ufuncs(a) and not on_device(a):
             raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
     shapes = {name: _shape(name, a) for name, a in operands.items()}
@@ -124,13 +124,8 @@ def conv2d(
     )
     for name, a in {**operands, "out": out}.items():
         library = library_of(a)
-        if library.is_traced(a):
-            if not library.records(composition, operands):
-                raise TypeError(
-                    f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values"
-                )
-        elif overrides_ufuncs(a) and not on_device(a):
-            raise TypeError(f"conv2d: {name} is a {type_name(a)}, which is not taken; pass its values")
+        if library.is_traced(a) and not library.records(composition, operands):
+            raise TypeError(f"conv2d: {name} is a {type_name(a)}, which has no elements yet; pass its values")
     expected = composition.batch + composition.core
     if hasattr(out, "shape") and tuple(out.shape) != expected:
         raise ValueError(f"conv2d: out has shape {tuple(out.shape)}; expected {expected}")

@@ -24,7 +24,7 @@ class Frames(NumPy):
         raise NotImplementedError
 
     def names(self, frame: Any) -> list[Any]:
-        raise NotImplementedError
+        return list(frame.columns)
 
     def is_frame(self, x: Any) -> bool:
         raise NotImplementedError
@@ -65,9 +65,6 @@ class Pandas(Frames):
     def is_frame(self, x: Any) -> bool:
         return hasattr(x, "columns") and hasattr(x, "dtypes")
 
-    def names(self, frame: Any) -> list[Any]:
-        return list(frame.columns)
-
     def of(self, frame: Any, i: int) -> Any:
         return frame.iloc[:, i]  # names may be there twice
 
@@ -102,9 +99,6 @@ class Pandas(Frames):
 class Polars(Frames):
     def is_frame(self, x: Any) -> bool:
         return hasattr(x, "group_by") and hasattr(x, "get_column")
-
-    def names(self, frame: Any) -> list[Any]:
-        return list(frame.columns)
 
     def column(self, x: Any) -> np.ndarray:
         if not hasattr(x, "to_numpy"):

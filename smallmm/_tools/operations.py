@@ -144,30 +144,19 @@ def _svdvals(u: float, a: np.ndarray, b: None, s: np.ndarray) -> np.ndarray:
     return off / (BOUNDS["svd"](a.shape[-1]) * u * norm(a))
 
 
+def _by_triangle(m: int, k: int, n: int) -> float:
+    """Operations of a factorization of one triangle, and of the solves."""
+    return 1 / 3 * n**3 + 2 * n**2 * k
+
+
 OPERATIONS = {
     op.name: op
     for op in (
         Operation("matmul", lambda m, k, n: 2 * m * k * n, _matmul, "n", b="n"),
         Operation("lu_factor", lambda m, k, n: 2 / 3 * n**3, _lu, "np"),
         Operation("solve", lambda m, k, n: 2 / 3 * n**3 + 2 * n**2 * k, _solve, "1", b="1"),
-        Operation(
-            "solve_pos",
-            lambda m, k, n: 1 / 3 * n**3 + 2 * n**2 * k,
-            _solve,
-            "1",
-            b="1",
-            matrices="definite",
-            assume_a="pos",
-        ),
-        Operation(
-            "solve_sym",
-            lambda m, k, n: 1 / 3 * n**3 + 2 * n**2 * k,
-            _solve,
-            "1",
-            b="1",
-            matrices="symmetric",
-            assume_a="her",
-        ),
+        Operation("solve_pos", _by_triangle, _solve, "1", b="1", matrices="definite", assume_a="pos"),
+        Operation("solve_sym", _by_triangle, _solve, "1", b="1", matrices="symmetric", assume_a="her"),
         Operation("inv", lambda m, k, n: 2 * n**3, _inv, "n"),
         Operation("det", lambda m, k, n: 2 / 3 * n**3, _det, "s"),
         Operation("cholesky", lambda m, k, n: n**3 / 3, _cholesky, "n", matrices="definite"),
