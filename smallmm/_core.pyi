@@ -19,6 +19,9 @@ limits: dict[str, int]
 source_strided: int
 xla_handlers: dict[str, Any]  # capsules by platform
 
+# of a convolution: the places of N, C, H and W, groups, and pairs: stride, dilation, zeros before the first
+_Words = tuple[tuple[int, ...], int, tuple[int, int], tuple[int, int], tuple[int, int]]
+
 functions: dict[str, tuple[int, int]]  # of functions.def: number, arguments
 
 class Program:
@@ -66,16 +69,7 @@ def cuda_any(info: Any, /) -> bool | None: ...
 def __getattr__(gufunc: str) -> np.ufunc: ...  # those of gufunc_rows
 def cuda_most_order(operation: str, dtype: np.dtype, /) -> int: ...
 def cuda_takes(gufunc: np.ufunc, dtype: np.dtype, m: int, k: int, n: int, /) -> bool: ...
-def convolve(
-    x: np.ndarray,
-    w: np.ndarray,
-    y: np.ndarray,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    before: tuple[int, int],
-    /,
-) -> None: ...
+def convolve(x: np.ndarray, w: np.ndarray, y: np.ndarray, words: _Words, /) -> bool | None: ...
 def many(  # stacks of many shapes; the outputs, and which stacks are left
     gufunc: np.ufunc, counts: np.ndarray, /, *inputs: list[np.ndarray] | np.ndarray | None
 ) -> tuple[tuple[list[Any] | np.ndarray, ...], list[int]]: ...
@@ -112,28 +106,11 @@ def reference(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 def device_run(  # False: an output overlaps; labels begin messages
     gufunc: np.ufunc, stream: int, /, *operands: Any, labels: tuple[str, ...] = (), form: int = 0
 ) -> bool: ...
-def device_convolve(  # False: y overlaps; None: filters whose elements are not evenly apart
-    stream: int,
-    x: Any,
-    w: Any,
-    y: Any,
-    axes: tuple[int, ...],
-    groups: int,
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    before: tuple[int, int],
-    labels: tuple[str, ...],
+def device_convolve(  # None: filters whose elements are not evenly apart; False: y overlaps
+    stream: int, x: Any, w: Any, y: Any, words: _Words, labels: tuple[str, ...], /
 ) -> bool | None: ...
 def device_convolve_new(  # NotImplemented: it is not for this path
-    x: Any,
-    w: Any,
-    shape: tuple[int, ...],
-    axes: tuple[int, ...],
-    groups: int,
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    before: tuple[int, int],
-    /,
+    x: Any, w: Any, shape: tuple[int, ...], words: _Words, /
 ) -> Any: ...
 def device_of(x: Any, label: str, /) -> tuple[int, str, tuple[int, ...]]: ...
 def device_empty(shape: tuple[int, ...], dtype: str, device: int, stream: int, /) -> tuple[Any, int]: ...

@@ -100,36 +100,19 @@ bool smm_as_interleaved_real(smm_call *call, smm_outer *outer, unsigned pairs) {
 
 /* --- operands that overlap --- */
 
-static void sizes_of(const smm_call *call, int i, intptr_t *rows, intptr_t *cols) {
-    smm_sizes_of(call->op, i, call->m, call->n, call->k, rows, cols);
-}
-
-/* The first byte of an operand of a call with matrices and the one after its last; equal if it has no element. */
-typedef struct span {
-    intptr_t low, high;
-} span;
-
-static void reach(span *x, intptr_t extent, intptr_t stride) {
-    const intptr_t bytes = (extent - 1) * stride;
-    if (bytes < 0)
-        x->low += bytes;
-    else
-        x->high += bytes;
-}
-
-static span span_of(const smm_call *call, int i) {
+smm_span smm_span_of(const smm_call *call, int i) {
     const smm_operand *x = &call->operand[i];
-    span s = {(intptr_t)x->data, (intptr_t)x->data};
+    smm_span s = {(intptr_t)x->data, (intptr_t)x->data};
     if (!x->data) return s;
     intptr_t rows, cols;
-    sizes_of(call, i, &rows, &cols);
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
     if (!rows || !cols) return s;
     s.high += smm_size_of(call->op, call->dtype, i);
-    reach(&s, rows, x->row);
-    reach(&s, cols, x->col);
-    reach(&s, call->batch, x->batch);
+    smm_reach(&s, rows, x->row);
+    smm_reach(&s, cols, x->col);
+    smm_reach(&s, call->batch, x->batch);
     for (int d = 0; call->outer && d < call->outer->dims; d++)
-        reach(&s, call->outer->extent[d], call->outer->stride[d][i]);
+        smm_reach(&s, call->outer->extent[d], call->outer->stride[d][i]);
     return s;
 }
 
@@ -138,8 +121,8 @@ static span span_of(const smm_call *call, int i) {
 static bool are_same_places(const smm_call *call, int i, int j) {
     const smm_operand *x = &call->operand[i], *y = &call->operand[j];
     intptr_t rows, cols, other_rows, other_cols;
-    sizes_of(call, i, &rows, &cols);
-    sizes_of(call, j, &other_rows, &other_cols);
+    smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);
+    smm_sizes_of(call->op, j, call->m, call->n, call->k, &other_rows, &other_cols);
     if (x->data != y->data || rows != other_rows || cols != other_cols) return false;
     if (call->batch > 1 && x->batch != y->batch) return false;
     for (int d = 0; call->outer && d < call->outer->dims; d++)
@@ -154,12 +137,12 @@ smm_overlap smm_overlap_of(const smm_call *call) {
     const smm_roles *roles = &smm_roles_of[call->op];
     smm_overlap found = SMM_APART;
     if (!call->batch || !smm_runs(call)) return found;
-    span spans[SMM_MOST_OPERANDS];
-    for (int i = 0; i < operation->count; i++) spans[i] = span_of(call, i);
+    smm_span spans[SMM_MOST_OPERANDS];
+    for (int i = 0; i < operation->count; i++) spans[i] = smm_span_of(call, i);
     for (int i = 0; i < operation->count; i++) {
         if (!(operation->operand[i].direction & SMM_WRITTEN)) continue;
         for (int j = 0; j < operation->count; j++) {
-            if (i == j || spans[i].low >= spans[j].high || spans[j].low >= spans[i].high) continue;
+            if (i == j || !smm_do_spans_meet(&spans[i], &spans[j])) continue;
             const bool of_diagonals = operation->operand[j].direction & SMM_LONG;
             const bool may_be_replaced = i == roles->result && ((j == 0 && !of_diagonals) || j == roles->b);
             if (!may_be_replaced || !are_same_places(call, i, j)) return SMM_OVERLAPPING;

@@ -58,9 +58,6 @@ static bool is_valid(const smm_convolution *c) {
            is_valid_axis(&c->rows) && is_valid_axis(&c->columns);
 }
 
-static intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
-static intptr_t magnitude(intptr_t x) { return x < 0 ? -x : x; }
-
 static void choose_tiles(job *x) {
     const intptr_t step = WIDTH * x->kernels->lanes, terms = greatest(1, x->deep ? SMM_CHUNK : x->depth);
     const intptr_t fitting = least(TILE_BYTES / (terms * x->size), MOST_COLUMNS) / step * step;
@@ -89,7 +86,7 @@ static smm_status plan(const smm_convolution *c, job *x) {
     x->taps = c->rows.kernel * c->columns.kernel;
     x->depth = x->taps * c->channels;
     x->deep = x->depth > SMM_DEEP;
-    x->by_images = c->images > 1 && magnitude(c->x_stride.image) < magnitude(c->x_stride.column);
+    x->by_images = c->images > 1 && smm_abs(c->x_stride.image) < smm_abs(c->x_stride.column);
     x->runs = c->groups;
     for (int d = 0; c->batch && d < c->batch->dims; d++) x->runs *= c->batch->extent[d];
     x->pixels = c->images * c->rows.outputs * c->columns.outputs;
@@ -179,13 +176,10 @@ static void find_pieces(worker *t, intptr_t run, intptr_t tile) {
     t->x = (const char *)c->x + group * c->x_stride.group;
     t->w = (const char *)c->w + group * c->w_stride.group;
     t->y = (char *)c->y + group * c->y_stride.group;
-    intptr_t rest = run / c->groups;
-    for (int d = 0; c->batch && d < c->batch->dims; d++) {
-        const intptr_t index = rest % c->batch->extent[d];
-        t->x += index * c->batch->stride[d][0];
-        t->w += index * c->batch->stride[d][1];
-        t->y += index * c->batch->stride[d][2];
-        rest /= c->batch->extent[d];
+    if (c->batch) {
+        t->x += smm_offset_of(c->batch, 0, 0, run / c->groups);
+        t->w += smm_offset_of(c->batch, 0, 1, run / c->groups);
+        t->y += smm_offset_of(c->batch, 0, 2, run / c->groups);
     }
     const intptr_t first = tile * x->columns;
     t->columns = least(x->columns, x->pixels - first);

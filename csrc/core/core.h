@@ -66,10 +66,12 @@ typedef struct smm_tiles {
 
 smm_status smm_plan_tiles(const smm_plan *whole, smm_tiles *tiles);
 
+static inline intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
+static inline intptr_t smm_abs(intptr_t x) { return x < 0 ? -x : x; }
+
 /* Whether a matrix is read and written column by column. */
 static inline bool smm_is_by_columns(const smm_operand *x, intptr_t rows, intptr_t cols) {
-    const intptr_t row = x->row < 0 ? -x->row : x->row, col = x->col < 0 ? -x->col : x->col;
-    return rows > 1 && cols > 1 && row < col;
+    return rows > 1 && cols > 1 && smm_abs(x->row) < smm_abs(x->col);
 }
 
 static inline bool smm_is_stored(smm_dtype dtype) { return smm_dtypes[dtype].computed != dtype; }
@@ -108,6 +110,15 @@ static inline size_t smm_bytes_of_call(smm_op op) {
 /* call.c: how often a call is repeated by its outer dimensions, and repetition r of it, which has none. */
 intptr_t smm_runs(const smm_call *call);
 smm_call smm_run_of(const smm_call *call, intptr_t r);
+/* How far operand i of repetition r of dimensions from `first` on lies behind that of the first. */
+static inline intptr_t smm_offset_of(const smm_outer *x, int first, int i, intptr_t r) {
+    intptr_t offset = 0;
+    for (int d = first; d < x->dims; d++) {
+        offset += r % x->extent[d] * x->stride[d][i];
+        r /= x->extent[d];
+    }
+    return offset;
+}
 
 /* call.c: add a dimension outside those that a call has. It merges with the last if every operand steps evenly through
  * both. False: there are too many. */
@@ -128,6 +139,21 @@ bool smm_as_interleaved_real(smm_call *call, smm_outer *outer, unsigned pairs);
  * the memory of one of A or B. */
 typedef enum smm_overlap { SMM_APART, SMM_IN_PLACE, SMM_OVERLAPPING } smm_overlap;
 smm_overlap smm_overlap_of(const smm_call *call);
+
+/* The address of the first byte and that after the last of what is in memory; equal: there is nothing. */
+typedef struct smm_span {
+    intptr_t low, high;
+} smm_span;
+/* Of one element, it becomes that of so many. */
+static inline void smm_reach(smm_span *x, intptr_t extent, intptr_t stride) {
+    const intptr_t bytes = (extent - 1) * stride;
+    *(bytes < 0 ? &x->low : &x->high) += bytes;
+}
+static inline bool smm_do_spans_meet(const smm_span *x, const smm_span *y) {
+    return x->low < y->high && y->low < x->high && x->low < x->high && y->low < y->high;
+}
+/* call.c: of operand i of a call that has matrices. */
+smm_span smm_span_of(const smm_call *call, int i);
 
 /* call.c: element (i, j) of matrix q of an operand, NULL of one that is not there. */
 static inline void *smm_at(const smm_operand *x, intptr_t q, intptr_t i, intptr_t j) {
@@ -183,6 +209,10 @@ typedef struct smm_axis {
     intptr_t inputs, outputs, kernel, stride, dilation, before;
 } smm_axis;
 
+typedef struct smm_image_stride {
+    intptr_t image, group, channel, row, column;
+} smm_image_stride;
+
 /* Filters and channels are those of a group. x and y hold numbers of the dtype, w those in which it is computed.
  * Strides are in bytes, and multiples of the size of an element; those of the terms of a sum, which follow each other
  * as the channels, rows and columns of a filter, are one. y overlaps neither x nor w. The batch, if any, has a stride
@@ -193,9 +223,7 @@ typedef struct smm_convolution {
     smm_axis rows, columns;
     const void *x, *w;
     void *y;
-    struct {
-        intptr_t image, group, channel, row, column;
-    } x_stride, y_stride; /* y: channel stands for filter */
+    smm_image_stride x_stride, y_stride; /* y: channel stands for filter */
     struct {
         intptr_t group, filter, term;
     } w_stride;

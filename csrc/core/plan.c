@@ -179,8 +179,6 @@ static bool column_major(const smm_call *c, intptr_t size) {
     return x->c.row == size && x->c.col != size;
 }
 
-static intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
-
 /* How many matrices fill the lanes of a kernel: of those whose lanes hold matrices, some keep two vectors in flight. */
 static intptr_t full_lanes(const smm_plan *plan) {
     return plan->call.op == SMM_OP_MATMUL ? 1 : 2 * plan->kernels->lanes;
@@ -281,8 +279,8 @@ static bool fits(const smm_kernel *kernel, const smm_call *c) {
 
 /* Bytes of memory that a stack occupies: all of it, one matrix if it is broadcast, or less where matrices overlap. */
 static double distinct_bytes(const view *v, intptr_t batch) {
-    const intptr_t matrix = v->rows * v->cols * v->size, step = v->x->batch < 0 ? -v->x->batch : v->x->batch;
-    return (double)least(step, matrix) * (double)greatest(batch - 1, 0) + (double)matrix;
+    const intptr_t matrix = v->rows * v->cols * v->size;
+    return (double)least(smm_abs(v->x->batch), matrix) * (double)greatest(batch - 1, 0) + (double)matrix;
 }
 
 /* How often the outer dimensions move operand i to other matrices. */

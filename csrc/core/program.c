@@ -255,7 +255,7 @@ static bool writes(const smm_step *step, int i) {
 }
 
 /* Find the steps that need not run where no output is written, from the last to the first. */
-static void find_steps_for_outputs(smm_planned *x, bool carried[]) {
+static void find_steps_for_outputs(smm_planned *x, int carried[]) {
     for (int s = 0; s < x->steps; s++)
         if (x->step[s].step.kind == SMM_STEP_UNLESS) return; /* it counts the steps that it leaves out */
     for (int c = 0; c < x->carries; c++) carried[x->carry[c].carry.from] = true;
@@ -278,8 +278,7 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
     const size_t values = (size_t)program->values, steps = (size_t)program->steps;
     const int carries = program->loop ? program->loop->carries : -1;
     smm_planned *x = calloc(1, sizeof *x);
-    int *lives = calloc(2 * values + 1, sizeof *lives);
-    bool *carried = calloc(values + 1, sizeof *carried);
+    int *of_values = calloc(3 * values + 1, sizeof *of_values); /* when they are first and last used; whether carried */
     if (x) {
         *x = (smm_planned){.values = program->values, .steps = program->steps, .carries = carries, .info = -1};
         x->value = calloc(values + 1, sizeof *x->value);
@@ -287,9 +286,8 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
         x->step = calloc(steps + 1, sizeof *x->step);
         x->carry = calloc((size_t)carries + 1, sizeof *x->carry);
     }
-    if (!lives || !carried || !x || !x->value || !x->slot || !x->step || !x->carry) {
-        free(carried);
-        free(lives);
+    if (!of_values || !x || !x->value || !x->slot || !x->step || !x->carry) {
+        free(of_values);
         smm_free_program(x);
         return SMM_ERR_MEMORY;
     }
@@ -298,14 +296,13 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
         if (program->value[v].kind == SMM_CONSTANT) x->value[v].batch = 0;
     }
     const smm_program own = {program->values, program->steps, x->value, program->step, NULL};
-    smm_program_info all = {.temporaries = place_temporaries(&own, x->slot, lives, lives + values)};
-    free(lives);
+    smm_program_info all = {.temporaries = place_temporaries(&own, x->slot, of_values, of_values + values)};
     const intptr_t rooms = enter_rooms(program->loop, x);
     x->tile = tile_of((double)(all.temporaries + rooms) + bytes_through(x));
     smm_status status = SMM_OK;
     for (size_t s = 0; s < steps && !status; s++) status = plan_step(&own, &x->step[s], &program->step[s], x->tile);
-    if (!status && x->carries >= 0) find_steps_for_outputs(x, carried);
-    free(carried);
+    if (!status && x->carries >= 0) find_steps_for_outputs(x, of_values + 2 * values);
+    free(of_values);
     if (status) {
         smm_free_program(x);
         return status;

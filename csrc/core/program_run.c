@@ -28,37 +28,34 @@ typedef struct run {
 } run;
 
 /* Elements of a row, `step` bytes apart, in double precision, which holds all but some integers of 64 bits. */
-static void read_row(double *to, const char *x, int type, intptr_t step, intptr_t count) {
-    switch (type) {
-#define ROW(_, NAME, name, in_memory, ...) \
+#define ROW(move, NAME, name, in_memory, ...) \
     case SMM_TYPE_##NAME: \
-        for (intptr_t i = 0; i < count; i++) to[i] = (double)*(const in_memory *)(const void *)(x + i * step); \
+        for (intptr_t i = 0; i < count; i++) move(in_memory); \
         break;
-        SMM_INTEGERS(ROW, _)
-#undef ROW
+static void read_row(double *to, const char *x, int type, intptr_t step, intptr_t count) {
+#define READ(in_memory) to[i] = (double)*(const in_memory *)(const void *)(x + i * step)
+    switch (type) {
+        SMM_INTEGERS(ROW, READ)
     case SMM_TYPE_BOOL:
         for (intptr_t i = 0; i < count; i++) to[i] = *(const uint8_t *)(x + i * step) != 0;
         break;
     default:
         for (intptr_t i = 0; i < count; i++) to[i] = smm_get(x + i * step, (smm_dtype)type);
     }
+#undef READ
 }
 
 static void write_row(char *to, const double *x, int type, intptr_t step, intptr_t count) {
+#define WRITE(in_memory) *(in_memory *)(void *)(to + i * step) = (in_memory)x[i]
     switch (type) {
-#define ROW(_, NAME, name, in_memory, ...) \
-    case SMM_TYPE_##NAME: \
-        for (intptr_t i = 0; i < count; i++) *(in_memory *)(void *)(to + i * step) = (in_memory)x[i]; \
-        break;
-        SMM_INTEGERS(ROW, _)
-#undef ROW
-    case SMM_TYPE_BOOL:
-        for (intptr_t i = 0; i < count; i++) *(uint8_t *)(to + i * step) = x[i] != 0;
-        break;
+        SMM_INTEGERS(ROW, WRITE)
+        ROW(WRITE, BOOL, bool, bool)
     default:
         for (intptr_t i = 0; i < count; i++) smm_put(to + i * step, (smm_dtype)type, x[i]);
     }
+#undef WRITE
 }
+#undef ROW
 
 /* Whether a type is only stored, as float16: its conversion from and to float32 has a kernel. */
 static bool is_stored(int type) { return type >= SMM_COMPUTED_TYPES && type < SMM_DTYPE_COUNT; }
@@ -150,14 +147,7 @@ static void run_elements(const planned_step *x, const smm_call *call, const grid
     intptr_t done = 0;
     for (intptr_t r = 0; r < g.repeats; r++) {
         char *at[SMM_MOST_OPERANDS];
-        for (int i = 0; i < x->operands; i++) {
-            at[i] = call->operand[i].data;
-            intptr_t rest = r;
-            for (int d = 2; d < g.dims.dims; d++) {
-                at[i] += rest % g.dims.extent[d] * g.dims.stride[d][i];
-                rest /= g.dims.extent[d];
-            }
-        }
+        for (int i = 0; i < x->operands; i++) at[i] = (char *)call->operand[i].data + smm_offset_of(&g.dims, 2, i, r);
         for (intptr_t i = 0; i < extent[1]; i += rows)
             for (intptr_t j = 0; j < extent[0]; j += columns, done += rows * columns) {
                 char *from[SMM_MOST_OPERANDS];
@@ -175,12 +165,7 @@ static bool has_no_zero(const smm_call *call, const grid *its) {
     const grid g = *its;
     const bool is_double = call->dtype == SMM_F64;
     for (intptr_t r = 0; r < g.repeats * g.dims.extent[1]; r++) {
-        const char *at = call->operand[0].data;
-        intptr_t rest = r;
-        for (int d = 1; d < g.dims.dims; d++) {
-            at += rest % g.dims.extent[d] * g.dims.stride[d][0];
-            rest /= g.dims.extent[d];
-        }
+        const char *at = (const char *)call->operand[0].data + smm_offset_of(&g.dims, 1, 0, r);
         bool any = false;
         for (intptr_t i = 0; i < g.dims.extent[0]; i++, at += g.dims.stride[0][0])
             any |= is_double ? *(const double *)(const void *)at == 0 : *(const float *)(const void *)at == 0;

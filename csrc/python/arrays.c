@@ -32,14 +32,13 @@ bool smm_take_mixture(smm_arrays *x, int i, int dtype) {
     return x->pairs;
 }
 
-static bool broadcast(smm_arrays *x, const intptr_t *shape, int dims) {
-    if (dims > x->most_dims) return false;
-    while (x->dims < dims) x->extent[x->dims++] = 1;
-    for (int d = 0; d < dims; d++) {
-        const intptr_t extent = shape[dims - 1 - d];
-        if (x->extent[d] == 1)
-            x->extent[d] = extent;
-        else if (extent != 1 && extent != x->extent[d])
+bool smm_broadcast(const intptr_t *shape, int own, int *dims, intptr_t extent[]) {
+    while (*dims < own) extent[(*dims)++] = 1;
+    for (int d = 0; d < own; d++) {
+        const intptr_t length = shape[own - 1 - d];
+        if (extent[d] == 1)
+            extent[d] = length;
+        else if (length != 1 && length != extent[d])
             return false;
     }
     return true;
@@ -58,7 +57,7 @@ bool smm_take_shape(smm_arrays *x, int i) {
         if (*size < 0) *size = array->shape[at];
         if (*size != array->shape[at++]) return false;
     }
-    return broadcast(x, array->shape, batch_dims);
+    return batch_dims <= x->most_dims && smm_broadcast(array->shape, batch_dims, &x->dims, x->extent);
 }
 
 void smm_take_number(smm_arrays *x, int i) { x->array[i] = (smm_array){.ndim = -1}; }
@@ -116,16 +115,4 @@ bool smm_describe(smm_arrays *x) {
         if (!smm_add_dimension(&x->outer, x->extent[d], stride)) return false;
     }
     return !x->pairs || smm_as_interleaved_real(&x->call, &x->outer, x->pairs);
-}
-
-PyObject *smm_pack(PyObject *outputs[], int count) {
-    PyObject *results = count == 1 ? outputs[0] : PyTuple_New(count);
-    for (int i = 0; i < count && count > 1; i++)
-        if (results && outputs[i])
-            PyTuple_SET_ITEM(results, i, outputs[i]);
-        else { /* out of memory */
-            Py_XDECREF(outputs[i]);
-            Py_CLEAR(results);
-        }
-    return results;
 }

@@ -35,6 +35,9 @@ typedef struct smm_arrays {
     intptr_t extent[NPY_MAXDIMS]; /* of batch dimensions, innermost first */
 } smm_arrays;
 
+/* Batch dimensions of so many arrays, innermost first, with `own` more of this shape. False: they do not fit. */
+bool smm_broadcast(const intptr_t *shape, int own, int *dims, intptr_t extent[]);
+
 /* Start with the arrays of a gufunc: none yet, and at most that many batch dimensions. */
 void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims);
 /* Input i has numbers of that type, not of the call's. True: it is B beside a real A, or a real B, and there is a call

@@ -3,25 +3,22 @@
 
 PyObject *smm_isas(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     PyObject *names = PyList_New(0);
-    for (const char *const *isa = smm_isas_available(); names && *isa; isa++) {
-        PyObject *name = PyUnicode_FromString(*isa);
-        if (!name || PyList_Append(names, name) < 0) Py_CLEAR(names);
-        Py_XDECREF(name);
-    }
-    if (names) Py_SETREF(names, PyList_AsTuple(names));
-    return names;
+    for (const char *const *isa = smm_isas_available(); names && *isa; isa++)
+        smm_append(&names, PyUnicode_FromString(*isa));
+    return smm_as_tuple(names);
 }
 
-void smm_raise(smm_status status, const char *name) {
+PyObject *smm_raise(smm_status status, const char *name) {
     const PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *isas = status == SMM_ERR_ISA ? smm_isas(NULL, NULL) : NULL;
+    const char *isa = isas && !name ? getenv("SMALLMM_ISA") : name;
     const char *kernel = status == SMM_ERR_KERNEL ? name ? name : getenv("SMALLMM_KERNEL") : NULL;
     const char *threads = status == SMM_ERR_THREADS ? getenv("SMALLMM_NUM_THREADS") : NULL;
     if (isas)
         PyErr_Format(PyExc_ValueError,
                      "instruction set '%s' (from SMALLMM_ISA or select_isa) is unknown or not available; "
                      "this build has on this CPU: %S",
-                     name ? name : "", isas);
+                     isa ? isa : "", isas);
     else if (kernel)
         PyErr_Format(PyExc_ValueError,
                      "kernel '%s' (from SMALLMM_KERNEL or select_kernel) is unknown; expected an operation and a "
@@ -33,4 +30,5 @@ void smm_raise(smm_status status, const char *name) {
         PyErr_SetString(status == SMM_ERR_MEMORY ? PyExc_MemoryError : PyExc_ValueError, smm_status_text(status));
     Py_XDECREF(isas);
     PyGILState_Release(gil);
+    return NULL;
 }

@@ -18,10 +18,36 @@
 
 #include "../core/core.h"
 
-/* errors.c: raise the exception for a status; `name` is the instruction set asked for, or NULL. Takes the GIL. */
-void smm_raise(smm_status status, const char *name);
+/* The value of an expression that is computed while other threads may run Python. */
+#define SMM_WITHOUT_GIL(expression) \
+    ({ \
+        PyThreadState *const _released = PyEval_SaveThread(); \
+        const __typeof__(expression) _value = (expression); \
+        PyEval_RestoreThread(_released); \
+        _value; \
+    })
+
+/* errors.c: raise the exception for a status; `name` is the instruction set or kernel asked for, or NULL. Takes the
+ * GIL; returns NULL. */
+PyObject *smm_raise(smm_status status, const char *name);
 /* isas_available(): names of instruction sets, which errors name. */
 PyObject *smm_isas(PyObject *module, PyObject *ignored);
+
+/* objects.c: put a new object into a container: see there. */
+static inline void smm_set_item(PyObject **tuple, Py_ssize_t i, PyObject *x) {
+    if (x)
+        PyTuple_SET_ITEM(*tuple, i, x);
+    else
+        Py_CLEAR(*tuple);
+}
+void smm_append(PyObject **list, PyObject *x);
+void smm_set_key(PyObject **dict, const char *key, PyObject *x);
+/* The list, which may be NULL, becomes a tuple; takes the reference. */
+PyObject *smm_as_tuple(PyObject *list);
+/* One output, or a tuple of them; takes the references. NULL, with an exception, if there is none or one is NULL. */
+PyObject *smm_pack(PyObject *outputs[], int count);
+/* module.name = x, whose reference it takes. */
+int smm_add(PyObject *module, const char *name, PyObject *x);
 
 /* One gufunc: an operation, in one form. Its operands are those of ops.def, and so are the dimensions of its signature,
  * which are sizes m, n, k of the call (1 if they do not occur). A vector is a column, or where `rows` has a bit for the
@@ -126,8 +152,6 @@ PyObject *smm_set_offloading(PyObject *module, PyObject *x);
 bool smm_is_offloading(void);
 /* many.c: many(gufunc, *inputs): see there. */
 PyObject *smm_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
-/* One output, or a tuple of them; takes the references. NULL, with an exception, if there is none or one is NULL. */
-PyObject *smm_pack(PyObject *outputs[], int count);
 
 /* buffers.c */
 int smm_add_buffers(PyObject *module);

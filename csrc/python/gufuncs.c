@@ -7,6 +7,8 @@
 
 #include "extension.h"
 
+/* With all operands of the operation, of which info is the last. */
+#define WHOLE(OP, the_form) .op = SMM_OP_##OP, .form = the_form, .whole = true
 static const smm_gufunc gufuncs[] = {
     {"matmul", "x1 @ x2", .op = SMM_OP_MATMUL, .signature = "(m?,k),(k,n?)->(m?,n?)"},
     {"batched_matmul", "a @ b", .op = SMM_OP_MATMUL, .signature = "(m,k),(k,n)->(m,n)"},
@@ -24,35 +26,33 @@ static const smm_gufunc gufuncs[] = {
     {"lu_factor_wide", "the same for m <= n", .op = SMM_OP_LU, .k = 'm', .whole = true},
     {"lu_solve", "X of A X = B", .op = SMM_OP_LU_SOLVE},
     {"lu_solve_transposed", "X of A^T X = B", .op = SMM_OP_LU_SOLVE, .form = SMM_TRANSPOSED},
-    {"solve", "X of A X = B, info", .op = SMM_OP_SOLVE, .whole = true},
-    {"inv", "inverse, info", .op = SMM_OP_INV, .whole = true},
+    {"solve", "X of A X = B, info", WHOLE(SOLVE, 0)},
+    {"inv", "inverse, info", WHOLE(INV, 0)},
     {"det", "determinant", .op = SMM_OP_DET},
     {"slogdet", "sign, log of the absolute determinant", .op = SMM_OP_SLOGDET},
-    {"cholesky", "L of A = L L^T, info", .op = SMM_OP_CHOLESKY, .whole = true},
-    {"cholesky_upper", "U of A = U^T U, info", .op = SMM_OP_CHOLESKY, .form = SMM_UPPER, .whole = true},
+    {"cholesky", "L of A = L L^T, info", WHOLE(CHOLESKY, 0)},
+    {"cholesky_upper", "U of A = U^T U, info", WHOLE(CHOLESKY, SMM_UPPER)},
     {"cho_solve", "X of L L^T X = B", .op = SMM_OP_CHO_SOLVE},
     {"cho_solve_upper", "X of U^T U X = B", .op = SMM_OP_CHO_SOLVE, .form = SMM_UPPER},
-    {"solve_lower", "X of L X = B, info", .op = SMM_OP_SOLVE_TRIANGULAR, .whole = true},
-    {"solve_upper", "X of U X = B, info", .op = SMM_OP_SOLVE_TRIANGULAR, .form = SMM_UPPER, .whole = true},
-    {"solve_unit_lower", "the same, with a diagonal of ones", .op = SMM_OP_SOLVE_TRIANGULAR, .form = SMM_UNIT,
-     .whole = true},
-    {"solve_unit_upper", "the same, with a diagonal of ones", .op = SMM_OP_SOLVE_TRIANGULAR,
-     .form = SMM_UNIT | SMM_UPPER, .whole = true},
+    {"solve_lower", "X of L X = B, info", WHOLE(SOLVE_TRIANGULAR, 0)},
+    {"solve_upper", "X of U X = B, info", WHOLE(SOLVE_TRIANGULAR, SMM_UPPER)},
+    {"solve_unit_lower", "the same, with a diagonal of ones", WHOLE(SOLVE_TRIANGULAR, SMM_UNIT)},
+    {"solve_unit_upper", "the same, with a diagonal of ones", WHOLE(SOLVE_TRIANGULAR, SMM_UNIT | SMM_UPPER)},
     {"qr_tall", "Q, R for m >= n", .op = SMM_OP_QR, .k = 'n'},
     {"qr_complete", "Q, R with a square Q", .op = SMM_OP_QR, .k = 'm'},
     {"qr_r_tall", "R for m >= n", .op = SMM_OP_QR_R, .k = 'n'},
     {"qr_r_wide", "R for m <= n", .op = SMM_OP_QR_R, .k = 'm'},
     {"qr_raw_tall", "R above the reflectors, tau; m >= n", .op = SMM_OP_QR_RAW, .k = 'n'},
     {"qr_raw_wide", "R above the reflectors, tau; m <= n", .op = SMM_OP_QR_RAW, .k = 'm'},
-    {"lstsq", "X of least |A X - B|, those norms, rank, info", .op = SMM_OP_LSTSQ, .whole = true},
-    {"eigh", "eigenvalues, eigenvectors, info", .op = SMM_OP_EIGH, .whole = true},
-    {"eigh_upper", "the same of the upper triangle", .op = SMM_OP_EIGH, .form = SMM_UPPER, .whole = true},
-    {"eigvalsh", "eigenvalues, info", .op = SMM_OP_EIGVALSH, .whole = true},
-    {"eigvalsh_upper", "the same of the upper triangle", .op = SMM_OP_EIGVALSH, .form = SMM_UPPER, .whole = true},
-    {"eig", "eigenvalues, eigenvectors, info", .op = SMM_OP_EIG, .whole = true},
-    {"eigvals", "eigenvalues, info", .op = SMM_OP_EIGVALS, .whole = true},
-    {"schur", "T, Z of A = Z T Z^H, info", .op = SMM_OP_SCHUR, .whole = true},
-    {"sqrtm", "X of X X = A, negative eigenvalues, info", .op = SMM_OP_SQRTM, .whole = true},
+    {"lstsq", "X of least |A X - B|, those norms, rank, info", WHOLE(LSTSQ, 0)},
+    {"eigh", "eigenvalues, eigenvectors, info", WHOLE(EIGH, 0)},
+    {"eigh_upper", "the same of the upper triangle", WHOLE(EIGH, SMM_UPPER)},
+    {"eigvalsh", "eigenvalues, info", WHOLE(EIGVALSH, 0)},
+    {"eigvalsh_upper", "the same of the upper triangle", WHOLE(EIGVALSH, SMM_UPPER)},
+    {"eig", "eigenvalues, eigenvectors, info", WHOLE(EIG, 0)},
+    {"eigvals", "eigenvalues, info", WHOLE(EIGVALS, 0)},
+    {"schur", "T, Z of A = Z T Z^H, info", WHOLE(SCHUR, 0)},
+    {"sqrtm", "X of X X = A, negative eigenvalues, info", WHOLE(SQRTM, 0)},
     {"expm", "e^A", .op = SMM_OP_EXPM},
     {"svd_tall", "U, s, V^T, info for m >= n", .op = SMM_OP_SVD, .k = 'n', .whole = true},
     {"svd_wide", "the same for m <= n", .op = SMM_OP_SVD, .k = 'm', .whole = true},
@@ -60,30 +60,25 @@ static const smm_gufunc gufuncs[] = {
     {"svd_full_wide", "the same for m <= n", .op = SMM_OP_SVD_FULL, .k = 'm', .whole = true},
     {"svdvals_tall", "singular values, info for m >= n", .op = SMM_OP_SVDVALS, .k = 'n', .whole = true},
     {"svdvals_wide", "the same for m <= n", .op = SMM_OP_SVDVALS, .k = 'm', .whole = true},
-    {"solve_pos", "X of A X = B by Cholesky, info", .op = SMM_OP_SOLVE_POS, .whole = true},
-    {"solve_pos_upper", "the same of the upper triangle", .op = SMM_OP_SOLVE_POS, .form = SMM_UPPER, .whole = true},
-    {"solve_her", "X of A X = B by L D L^H, info", .op = SMM_OP_SOLVE_SYM, .whole = true},
-    {"solve_her_upper", "the same of the upper triangle", .op = SMM_OP_SOLVE_SYM, .form = SMM_UPPER, .whole = true},
-    {"solve_sym", "X of A X = B by L D L^T, info", .op = SMM_OP_SOLVE_SYM, .form = SMM_SYMMETRIC, .whole = true},
-    {"solve_sym_upper", "the same of the upper triangle", .op = SMM_OP_SOLVE_SYM, .form = SMM_SYMMETRIC | SMM_UPPER,
-     .whole = true},
-    {"ldl_factor", "L D L^H, pivots, info", .op = SMM_OP_LDL, .whole = true},
-    {"ldl_factor_upper", "the same of the upper triangle", .op = SMM_OP_LDL, .form = SMM_UPPER, .whole = true},
-    {"ldl_factor_symmetric", "L D L^T, pivots, info", .op = SMM_OP_LDL, .form = SMM_SYMMETRIC, .whole = true},
-    {"ldl_factor_symmetric_upper", "the same of the upper triangle", .op = SMM_OP_LDL,
-     .form = SMM_SYMMETRIC | SMM_UPPER, .whole = true},
-    {"ldl_solve", "X of A X = B, info", .op = SMM_OP_LDL_SOLVE, .whole = true},
-    {"ldl_solve_upper", "the same of the upper triangle", .op = SMM_OP_LDL_SOLVE, .form = SMM_UPPER, .whole = true},
-    {"ldl_solve_symmetric", "X of A X = B, L D L^T, info", .op = SMM_OP_LDL_SOLVE, .form = SMM_SYMMETRIC,
-     .whole = true},
-    {"ldl_solve_symmetric_upper", "the same of the upper triangle", .op = SMM_OP_LDL_SOLVE,
-     .form = SMM_SYMMETRIC | SMM_UPPER, .whole = true},
-    {"solve_tridiagonal", "X of A X = B, info", .op = SMM_OP_SOLVE_TRIDIAGONAL, .whole = true},
-    {"solve_tridiagonal_unpivoted", "the same, rows in place", .op = SMM_OP_SOLVE_TRIDIAGONAL, .form = SMM_UNPIVOTED,
-     .whole = true},
-    {"solve_banded", "X of A X = B, info", .op = SMM_OP_SOLVE_BANDED, .whole = true},
-    {"solveh_banded", "X of A X = B, ab lower, info", .op = SMM_OP_SOLVEH_BANDED, .whole = true},
-    {"solveh_banded_upper", "the same, ab upper", .op = SMM_OP_SOLVEH_BANDED, .form = SMM_UPPER, .whole = true},
+    {"solve_pos", "X of A X = B by Cholesky, info", WHOLE(SOLVE_POS, 0)},
+    {"solve_pos_upper", "the same of the upper triangle", WHOLE(SOLVE_POS, SMM_UPPER)},
+    {"solve_her", "X of A X = B by L D L^H, info", WHOLE(SOLVE_SYM, 0)},
+    {"solve_her_upper", "the same of the upper triangle", WHOLE(SOLVE_SYM, SMM_UPPER)},
+    {"solve_sym", "X of A X = B by L D L^T, info", WHOLE(SOLVE_SYM, SMM_SYMMETRIC)},
+    {"solve_sym_upper", "the same of the upper triangle", WHOLE(SOLVE_SYM, SMM_SYMMETRIC | SMM_UPPER)},
+    {"ldl_factor", "L D L^H, pivots, info", WHOLE(LDL, 0)},
+    {"ldl_factor_upper", "the same of the upper triangle", WHOLE(LDL, SMM_UPPER)},
+    {"ldl_factor_symmetric", "L D L^T, pivots, info", WHOLE(LDL, SMM_SYMMETRIC)},
+    {"ldl_factor_symmetric_upper", "the same of the upper triangle", WHOLE(LDL, SMM_SYMMETRIC | SMM_UPPER)},
+    {"ldl_solve", "X of A X = B, info", WHOLE(LDL_SOLVE, 0)},
+    {"ldl_solve_upper", "the same of the upper triangle", WHOLE(LDL_SOLVE, SMM_UPPER)},
+    {"ldl_solve_symmetric", "X of A X = B, L D L^T, info", WHOLE(LDL_SOLVE, SMM_SYMMETRIC)},
+    {"ldl_solve_symmetric_upper", "the same of the upper triangle", WHOLE(LDL_SOLVE, SMM_SYMMETRIC | SMM_UPPER)},
+    {"solve_tridiagonal", "X of A X = B, info", WHOLE(SOLVE_TRIDIAGONAL, 0)},
+    {"solve_tridiagonal_unpivoted", "the same, rows in place", WHOLE(SOLVE_TRIDIAGONAL, SMM_UNPIVOTED)},
+    {"solve_banded", "X of A X = B, info", WHOLE(SOLVE_BANDED, 0)},
+    {"solveh_banded", "X of A X = B, ab lower, info", WHOLE(SOLVEH_BANDED, 0)},
+    {"solveh_banded_upper", "the same, ab upper", WHOLE(SOLVEH_BANDED, SMM_UPPER)},
     {"lu_rcond", "1 / (|A| |A^-1|) in 1-norms", .op = SMM_OP_LU_RCOND},
     {"lu_rcond_inf", "the same in infinity norms", .op = SMM_OP_LU_RCOND, .form = SMM_TRANSPOSED},
     {"backward_error", "max |B - A X| / (|A| |X| + |B|)", .op = SMM_OP_BACKWARD_ERROR},
@@ -93,9 +88,10 @@ static const smm_gufunc gufuncs[] = {
      .form = SMM_NORMWISE | SMM_EXTRA},
     {"refine", "a better X, ferr, berr", .op = SMM_OP_REFINE},
     {"refine_extra", "the same, with accurate residuals", .op = SMM_OP_REFINE, .form = SMM_EXTRA},
-    {"solve_mixed", "X of A X = B, iterations, info", .op = SMM_OP_SOLVE_MIXED, .whole = true},
-    {"solve_mixed_pos", "the same by Cholesky", .op = SMM_OP_SOLVE_MIXED, .form = SMM_POSITIVE, .whole = true},
+    {"solve_mixed", "X of A X = B, iterations, info", WHOLE(SOLVE_MIXED, 0)},
+    {"solve_mixed_pos", "the same by Cholesky", WHOLE(SOLVE_MIXED, SMM_POSITIVE)},
 };
+#undef WHOLE
 
 enum { GUFUNCS = sizeof gufuncs / sizeof *gufuncs };
 
@@ -428,12 +424,8 @@ PyObject *smm_add_bfloat16(PyObject *module, PyObject *dtype) {
 }
 
 int smm_add_gufuncs(PyObject *module, PyObject *(*direct_function)(PyObject *ufunc)) {
-    PyObject *direct = PyDict_New();
-    if (!direct || PyModule_AddObjectRef(module, "direct", direct) < 0) {
-        Py_XDECREF(direct);
-        return -1;
-    }
-    Py_DECREF(direct); /* the module holds it */
+    PyObject *const direct = PyDict_New();
+    if (smm_add(module, "direct", direct) < 0) return -1; /* which holds it */
     for (int i = 0; i < GUFUNCS; i++) {
         const smm_gufunc *g = &gufuncs[i];
         const smm_signature *s = &signatures[i];

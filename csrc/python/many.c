@@ -39,14 +39,19 @@ static bool is_valid(const job *x) {
     return valid;
 }
 
+/* The element type of a stack of the first input; -1: it is no array of one. */
+static int dtype_of(const job *x, Py_ssize_t stack) {
+    PyObject *first = input_of(x, 0, stack);
+    return PyArray_CheckExact(first) ? smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)first)) : -1;
+}
+
 /* The element type of all stacks of the first input, and the members of all stacks; -1: types differ, or there is an
  * object that is no array. */
 static int common_dtype(const job *x, intptr_t *members) {
     int common = -1;
     *members = 0;
     for (Py_ssize_t q = 0; q < x->stacks; q++) {
-        PyObject *first = input_of(x, 0, q);
-        const int dtype = PyArray_CheckExact(first) ? smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)first)) : -1;
+        const int dtype = dtype_of(x, q);
         if (dtype < 0 || (q && dtype != common)) return -1;
         common = dtype;
         *members += members_of(x, q);
@@ -74,8 +79,7 @@ static bool make_outputs(job *x) {
 
 /* Take the inputs of a stack. False: it is left. */
 static bool take_inputs(const job *x, smm_arrays *arrays, Py_ssize_t stack) {
-    PyObject *first = input_of(x, 0, stack);
-    const int dtype = PyArray_CheckExact(first) ? smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)first)) : -1;
+    const int dtype = dtype_of(x, stack);
     if (dtype < 0 || !smm_takes(x->g->op, (smm_dtype)dtype)) return false;
     smm_arrays_of(arrays, x->g, 1);
     arrays->call.dtype = (smm_dtype)dtype;
@@ -105,13 +109,11 @@ static bool take_outputs(job *x, smm_arrays *arrays, Py_ssize_t stack) {
     return true;
 }
 
-static bool leave(const job *x, Py_ssize_t stack) {
+static bool leave(job *x, Py_ssize_t stack) {
     for (int i = x->s->inputs; i < x->s->operands; i++)
         if (!x->next[i]) PyList_SetItem(x->outputs[i], stack, Py_NewRef(Py_None));
-    PyObject *number = PyLong_FromSsize_t(stack);
-    const bool done = number && PyList_Append(x->left, number) == 0;
-    Py_XDECREF(number);
-    return done;
+    smm_append(&x->left, PyLong_FromSsize_t(stack));
+    return x->left;
 }
 
 /* Describe all calls. False: an exception is set. */
@@ -137,9 +139,7 @@ static bool describe(job *x) {
 /* Run them. False: an exception is set. */
 static bool run(job *x) {
     if (!x->calls) return true;
-    PyThreadState *state = PyEval_SaveThread();
-    const smm_status status = smm_dispatch_many(x->call, (size_t)x->calls, x->status);
-    PyEval_RestoreThread(state);
+    const smm_status status = SMM_WITHOUT_GIL(smm_dispatch_many(x->call, (size_t)x->calls, x->status));
     if (status == SMM_ERR_MEMORY || status == SMM_ERR_STOPPED || status == SMM_ERR_THREADS) smm_raise(status, NULL);
     for (Py_ssize_t i = 0; i < x->calls && !PyErr_Occurred(); i++)
         if (x->status[i]) leave(x, x->number[i]);

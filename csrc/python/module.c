@@ -9,8 +9,6 @@
 #include <sys/syscall.h>
 #endif
 
-#include "../core/core.h"
-
 static PyObject *isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     return PyUnicode_FromString(smm_isa());
 }
@@ -28,37 +26,22 @@ static bool interrupted(void) {
     return raised;
 }
 
-static int use_isa(const char *name) {
-    const smm_status status = smm_select_isa(name);
-    if (status == SMM_OK) return 0;
-    smm_raise(status, name ? name : getenv("SMALLMM_ISA"));
-    return -1;
-}
-
-static PyObject *select_isa(PyObject *Py_UNUSED(module), PyObject *name) {
+static PyObject *select_by(smm_status select(const char *name), PyObject *name) {
     const char *text = Py_IsNone(name) ? NULL : PyUnicode_AsUTF8(name);
-    if (PyErr_Occurred() || use_isa(text) < 0) return NULL;
-    Py_RETURN_NONE;
+    if (PyErr_Occurred()) return NULL;
+    const smm_status status = select(text);
+    return status ? smm_raise(status, text) : Py_NewRef(Py_None);
 }
 
-static int use_kernel(const char *name) {
-    const smm_status status = smm_select_kernel(name);
-    if (status == SMM_OK) return 0;
-    smm_raise(status, name);
-    return -1;
-}
+static PyObject *select_isa(PyObject *Py_UNUSED(module), PyObject *name) { return select_by(smm_select_isa, name); }
 
 static PyObject *select_kernel(PyObject *Py_UNUSED(module), PyObject *name) {
-    const char *text = Py_IsNone(name) ? NULL : PyUnicode_AsUTF8(name);
-    if (PyErr_Occurred() || use_kernel(text) < 0) return NULL;
-    Py_RETURN_NONE;
+    return select_by(smm_select_kernel, name);
 }
 
 static PyObject *get_num_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     const int threads = smm_get_num_threads();
-    if (threads) return PyLong_FromLong(threads);
-    smm_raise(SMM_ERR_THREADS, NULL);
-    return NULL;
+    return threads ? PyLong_FromLong(threads) : smm_raise(SMM_ERR_THREADS, NULL);
 }
 
 static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) {
@@ -68,11 +51,7 @@ static PyObject *set_num_threads(PyObject *Py_UNUSED(module), PyObject *number) 
     if (status == SMM_ERR_ARGUMENT)
         return PyErr_Format(PyExc_ValueError,
                             "set_num_threads: threads is %ld; expected a number >= 0 (0: the default)", threads);
-    if (status != SMM_OK) {
-        smm_raise(status, NULL);
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return status ? smm_raise(status, NULL) : Py_NewRef(Py_None);
 }
 
 static smm_status take_plan(smm_hook *hook, const smm_call *call) {
@@ -137,13 +116,8 @@ static void take_device_plan(smm_hook *hook, const smm_device_plan *plan) {
 static PyObject *shares_of(const smm_plan_info *plan) {
     const int count = plan->nodes > 1 ? plan->nodes : 0;
     PyObject *shares = PyTuple_New(count);
-    for (int i = 0; shares && i < count; i++) {
-        PyObject *share = Py_BuildValue("(id)", plan->node[i], plan->share[i]);
-        if (share)
-            PyTuple_SET_ITEM(shares, i, share);
-        else
-            Py_CLEAR(shares);
-    }
+    for (int i = 0; shares && i < count; i++)
+        smm_set_item(&shares, i, Py_BuildValue("(id)", plan->node[i], plan->share[i]));
     return shares;
 }
 
@@ -178,13 +152,6 @@ static PyObject *reference(PyObject *Py_UNUSED(module), PyObject *args, PyObject
     return smm_call_with(&hook, args, 0, kwargs);
 }
 
-/* module.name = value, whose reference it takes. */
-static int add(PyObject *module, const char *name, PyObject *value) {
-    const int status = value ? PyModule_AddObjectRef(module, name, value) : -1;
-    Py_XDECREF(value);
-    return status;
-}
-
 /* ((operand, "in" or "out", whether it is optional, element, rows, columns), ...) */
 static PyObject *operands_of(const smm_operation *operation) {
     static const char *const elements[SMM_ELEMENTS] = {"number", "real", "complex", "int32"};
@@ -192,13 +159,10 @@ static PyObject *operands_of(const smm_operation *operation) {
     PyObject *rows = PyTuple_New(operation->count);
     for (int i = 0; rows && i < operation->count; i++) {
         const smm_operand_row *x = &operation->operand[i];
-        PyObject *row =
-            Py_BuildValue("(ssOsss)", x->name, x->direction & SMM_READ ? "in" : "out",
-                          flag(x->direction & SMM_OPTIONAL), elements[x->element], sizes[x->rows], sizes[x->cols]);
-        if (row)
-            PyTuple_SET_ITEM(rows, i, row);
-        else
-            Py_CLEAR(rows);
+        smm_set_item(&rows, i,
+                     Py_BuildValue("(ssOsss)", x->name, x->direction & SMM_READ ? "in" : "out",
+                                   flag(x->direction & SMM_OPTIONAL), elements[x->element], sizes[x->rows],
+                                   sizes[x->cols]));
     }
     return rows;
 }
@@ -206,11 +170,8 @@ static PyObject *operands_of(const smm_operation *operation) {
 /* {name: its operands} of the operations, in the order of the C enumeration. */
 static PyObject *operations(void) {
     PyObject *all = PyDict_New();
-    for (int op = 0; all && op < SMM_OPS; op++) {
-        PyObject *rows = operands_of(&smm_operations[op]);
-        if (!rows || PyDict_SetItemString(all, smm_operations[op].name, rows) < 0) Py_CLEAR(all);
-        Py_XDECREF(rows);
-    }
+    for (int op = 0; all && op < SMM_OPS; op++)
+        smm_set_key(&all, smm_operations[op].name, operands_of(&smm_operations[op]));
     return all;
 }
 
@@ -222,63 +183,48 @@ static PyObject *elements(int count) {
 #undef ROW
             "bool"};
     PyObject *names = PyTuple_New(count);
-    for (int type = 0; names && type < count; type++) {
-        PyObject *name = PyUnicode_FromString(all[type]);
-        if (name)
-            PyTuple_SET_ITEM(names, type, name);
-        else
-            Py_CLEAR(names);
-    }
+    for (int type = 0; names && type < count; type++) smm_set_item(&names, type, PyUnicode_FromString(all[type]));
     return names;
 }
 
 /* The names of the operations that take complex numbers, here or on a device. */
 static PyObject *complex_operations(bool takes(smm_op, smm_dtype)) {
     PyObject *names = PyList_New(0);
-    for (int op = 0; names && op < SMM_OPS; op++) {
-        PyObject *name =
-            takes((smm_op)op, SMM_C128) ? PyUnicode_FromString(smm_operations[op].name) : Py_NewRef(Py_None);
-        if (!name || (name != Py_None && PyList_Append(names, name) < 0)) Py_CLEAR(names);
-        Py_XDECREF(name);
-    }
-    PyObject *tuple = names ? PyList_AsTuple(names) : NULL;
-    Py_XDECREF(names);
-    return tuple;
+    for (int op = 0; names && op < SMM_OPS; op++)
+        if (takes((smm_op)op, SMM_C128)) smm_append(&names, PyUnicode_FromString(smm_operations[op].name));
+    return smm_as_tuple(names);
 }
 
 /* {name: (operation, form)} of the gufuncs. */
-static PyObject *gufunc_rows(PyObject *direct) {
-    PyObject *rows = PyDict_New(), *name, *function;
+static PyObject *gufunc_rows(PyObject *module) {
+    PyObject *direct = PyObject_GetAttrString(module, "direct"), *rows = direct ? PyDict_New() : NULL, *name, *function;
     for (Py_ssize_t at = 0; rows && PyDict_Next(direct, &at, &name, &function);) {
         const smm_gufunc *g = smm_gufunc_of(PyCFunction_GET_SELF(function));
-        PyObject *row = Py_BuildValue("(sI)", smm_operations[g->op].name, g->form);
-        if (!row || PyDict_SetItem(rows, name, row) < 0) Py_CLEAR(rows);
-        Py_XDECREF(row);
+        smm_set_key(&rows, g->name, Py_BuildValue("(sI)", smm_operations[g->op].name, g->form));
     }
+    Py_XDECREF(direct);
     return rows;
 }
 
 /* Constants of the C side that the package needs. */
 static int add_lists(PyObject *module) {
-    if (add(module, "operations", operations()) < 0 || add(module, "dtypes", elements(SMM_DTYPE_COUNT)) < 0 ||
-        add(module, "elements", elements(SMM_TYPES)) < 0 ||
-        add(module, "complex_operations", complex_operations(smm_takes)) < 0 ||
-        add(module, "cuda_complex_operations", complex_operations(smm_cuda_takes_dtype)) < 0)
-        return -1;
-    PyObject *direct = PyObject_GetAttrString(module, "direct");
-    PyObject *rows = direct ? gufunc_rows(direct) : NULL;
-    Py_XDECREF(direct);
-    if (add(module, "gufunc_rows", rows) < 0) return -1;
-    PyObject *forms =
-        Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT, "transposed",
-                      SMM_TRANSPOSED, "unpivoted", SMM_UNPIVOTED, "normwise", SMM_NORMWISE, "extra", SMM_EXTRA,
-                      "positive", SMM_POSITIVE, "symmetric", SMM_SYMMETRIC, "tensor", SMM_TENSOR, "lapack", SMM_LAPACK);
-    if (add(module, "forms", forms) < 0) return -1;
-    PyObject *limits =
-        Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order", SMM_MOST_ORDER,
-                      "longest", SMM_LONGEST, "deep", SMM_DEEP, "cuda_order", SMM_CUDA_MOST_ORDER, "cuda_product_order",
-                      SMM_CUDA_MOST, "cuda_columns", SMM_CUDA_COLUMNS, "cuda_dimensions", SMM_MOST_AXES);
-    if (add(module, "limits", limits) < 0) return -1;
+    const bool failed =
+        smm_add(module, "operations", operations()) < 0 || smm_add(module, "dtypes", elements(SMM_DTYPE_COUNT)) < 0 ||
+        smm_add(module, "elements", elements(SMM_TYPES)) < 0 ||
+        smm_add(module, "complex_operations", complex_operations(smm_takes)) < 0 ||
+        smm_add(module, "cuda_complex_operations", complex_operations(smm_cuda_takes_dtype)) < 0 ||
+        smm_add(module, "gufunc_rows", gufunc_rows(module)) < 0 ||
+        smm_add(module, "forms",
+                Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "upper", SMM_UPPER, "unit", SMM_UNIT,
+                              "transposed", SMM_TRANSPOSED, "unpivoted", SMM_UNPIVOTED, "normwise", SMM_NORMWISE,
+                              "extra", SMM_EXTRA, "positive", SMM_POSITIVE, "symmetric", SMM_SYMMETRIC, "tensor",
+                              SMM_TENSOR, "lapack", SMM_LAPACK)) < 0 ||
+        smm_add(module, "limits",
+                Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order",
+                              SMM_MOST_ORDER, "longest", SMM_LONGEST, "deep", SMM_DEEP, "cuda_order",
+                              SMM_CUDA_MOST_ORDER, "cuda_product_order", SMM_CUDA_MOST, "cuda_columns",
+                              SMM_CUDA_COLUMNS, "cuda_dimensions", SMM_MOST_AXES)) < 0;
+    if (failed) return -1;
     return PyModule_AddIntConstant(module, "source_strided", SMM_SOURCE_STRIDED);
 }
 
@@ -333,20 +279,20 @@ static PyMethodDef methods[] = {
 
 /* A wrong SMALLMM_ISA, SMALLMM_KERNEL or SMALLMM_NUM_THREADS is an error at import, because no call could succeed. */
 static int exec_module(PyObject *module) {
-    if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0 || use_isa(NULL) < 0 || use_kernel(NULL) < 0)
-        return -1;
-    if (!smm_default_threads()) {
-        smm_raise(SMM_ERR_THREADS, NULL);
-        return -1;
-    }
+    if (PyArray_ImportNumPyAPI() < 0 || PyUFunc_ImportUFuncAPI() < 0) return -1;
+    smm_status status = smm_select_isa(NULL);
+    if (!status) status = smm_select_kernel(NULL);
+    if (!status && !smm_default_threads()) status = SMM_ERR_THREADS;
+    if (status) smm_raise(status, NULL);
+    if (status) return -1;
     smm_set_interrupt(interrupted);
     if (PyModule_AddStringConstant(module, "__version__", SMM_VERSION) < 0) return -1;
     if (PyModule_AddStringConstant(module, "compiler", __VERSION__) < 0) return -1;
-    if (smm_add_buffers(module) < 0 || smm_add_device_calls(module) < 0 || smm_add_device_memory(module) < 0 ||
-        smm_add_device_programs(module) < 0 || smm_add_transfers(module) < 0 || smm_add_device_kernels(module) < 0 ||
-        smm_add_programs(module) < 0 || smm_add_prepared(module) < 0 || smm_add_numa(module) < 0 ||
-        smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0 || smm_add_patch(module) < 0 ||
-        smm_add_patched(module) < 0)
+    if (smm_add_buffers(module) < 0 || smm_add_opening(module) < 0 || smm_add_device_calls(module) < 0 ||
+        smm_add_device_memory(module) < 0 || smm_add_device_programs(module) < 0 || smm_add_transfers(module) < 0 ||
+        smm_add_device_kernels(module) < 0 || smm_add_programs(module) < 0 || smm_add_prepared(module) < 0 ||
+        smm_add_numa(module) < 0 || smm_add_convolutions(module) < 0 || smm_add_xla(module) < 0 ||
+        smm_add_patch(module) < 0 || smm_add_patched(module) < 0)
         return -1;
     return smm_add_gufuncs(module, smm_direct_function) < 0 ? -1 : add_lists(module);
 }

@@ -2,21 +2,15 @@
  * the rest. */
 #include "extension.h"
 
-#include "../core/core.h"
-
 static PyObject *numa_nodes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     const smm_nodes *x = smm_numa();
     PyObject *nodes = PyList_New(0);
     for (int i = 0; nodes && i < x->count; i++) {
         PyObject *cpus = PyList_New(0), *node = NULL;
-        for (int cpu = 0; cpus && cpu < SMM_MOST_CPUS; cpu++) {
-            PyObject *number = smm_set_has(&x->node[i].set, cpu) ? PyLong_FromLong(cpu) : NULL;
-            if (number && PyList_Append(cpus, number) < 0) Py_CLEAR(cpus);
-            Py_XDECREF(number);
-        }
+        for (int cpu = 0; cpus && cpu < SMM_MOST_CPUS; cpu++)
+            if (smm_set_has(&x->node[i].set, cpu)) smm_append(&cpus, PyLong_FromLong(cpu));
         if (cpus) node = Py_BuildValue("iNN", x->node[i].id, cpus, PyBool_FromLong(x->node[i].has_memory));
-        if (!node || PyList_Append(nodes, node) < 0) Py_CLEAR(nodes);
-        Py_XDECREF(node);
+        smm_append(&nodes, node);
     }
     return nodes ? Py_BuildValue("ziN", x->off, x->count ? x->node[smm_node_here(x)].id : 0, nodes) : NULL;
 }
@@ -37,10 +31,8 @@ static PyObject *numa_bind(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyObject *numa_move(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_buffer pages, ids, status;
     if (!PyArg_ParseTuple(args, "y*z*w*", &pages, &ids, &status)) return NULL;
-    int error;
-    Py_BEGIN_ALLOW_THREADS;
-    error = smm_move_pages((size_t)pages.len / sizeof(void *), pages.buf, ids.buf, status.buf);
-    Py_END_ALLOW_THREADS;
+    const int error =
+        SMM_WITHOUT_GIL(smm_move_pages((size_t)pages.len / sizeof(void *), pages.buf, ids.buf, status.buf));
     PyBuffer_Release(&pages);
     PyBuffer_Release(&ids);
     PyBuffer_Release(&status);

@@ -56,87 +56,15 @@ static bool is_python_number(PyObject *x) {
     return PyFloat_CheckExact(x) || PyLong_CheckExact(x) || PyBool_Check(x) || PyComplex_CheckExact(x);
 }
 
-/* The element types that NumPy and DLPack name both; bfloat16 is none of NumPy's own. */
-static const struct {
-    DLDataType dtype;
-    int type;
-} element_types[] = {
-    {{kDLBool, 8, 1}, NPY_BOOL},          {{kDLInt, 8, 1}, NPY_INT8},
-    {{kDLInt, 16, 1}, NPY_INT16},         {{kDLInt, 32, 1}, NPY_INT32},
-    {{kDLInt, 64, 1}, NPY_INT64},         {{kDLUInt, 8, 1}, NPY_UINT8},
-    {{kDLUInt, 16, 1}, NPY_UINT16},       {{kDLUInt, 32, 1}, NPY_UINT32},
-    {{kDLUInt, 64, 1}, NPY_UINT64},       {{kDLFloat, 16, 1}, NPY_FLOAT16},
-    {{kDLFloat, 32, 1}, NPY_FLOAT32},     {{kDLFloat, 64, 1}, NPY_FLOAT64},
-    {{kDLComplex, 64, 1}, NPY_COMPLEX64}, {{kDLComplex, 128, 1}, NPY_COMPLEX128},
-};
-enum { ELEMENT_TYPES = sizeof element_types / sizeof *element_types };
-
-/* An array of another library on the host as NumPy's, which does not keep it alive; NULL without an exception: Python
- * must look closer. All are of the library that *api names, once it does. */
-static PyObject *view_of(PyObject *x, const DLPackExchangeAPI **api) {
-    smm_buffer b;
-    npy_intp strides[SMM_MOST_AXES];
-    if (!smm_exchange_any(x, &b) || b.x.device.device_type != kDLCPU || smm_is_followed(x)) return NULL;
-    if (*api && *api != b.api) return NULL;
-    *api = b.api;
-    int at = 0;
-    while (at < ELEMENT_TYPES && memcmp(&element_types[at].dtype, &b.x.dtype, sizeof b.x.dtype)) at++;
-    if (at == ELEMENT_TYPES || !b.x.data) return NULL;
-    for (int d = 0; d < b.x.ndim; d++) strides[d] = (npy_intp)b.x.strides[d] * (b.x.dtype.bits / 8);
-    return PyArray_New(&PyArray_Type, b.x.ndim, (const npy_intp *)(const void *)b.x.shape, element_types[at].type,
-                       strides, b.x.data, 0, NPY_ARRAY_WRITEABLE, NULL);
-}
-
-typedef struct lent_array {
-    DLManagedTensorVersioned x;
-    int64_t strides[NPY_MAXDIMS];
-} lent_array;
-
-static void take_back(DLManagedTensorVersioned *x) {
-    const PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)x->manager_ctx);
-    PyGILState_Release(gil);
-    free(x);
-}
-
-/* A new dense array of NumPy, or a scalar, as one of another library, which keeps its memory alive. */
-static PyObject *lend(PyObject *output, const DLPackExchangeAPI *api) {
-    PyObject *owner = PyArray_CheckExact(output) ? Py_NewRef(output) : PyArray_FromScalar(output, NULL);
-    lent_array *lent = owner ? malloc(sizeof *lent) : NULL;
-    if (!lent) {
-        Py_XDECREF(owner);
-        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    }
-    PyArrayObject *array = (PyArrayObject *)owner;
-    int at = 0;
-    while (at < ELEMENT_TYPES - 1 && element_types[at].type != PyArray_TYPE(array)) at++;
-    for (int d = 0; d < PyArray_NDIM(array); d++) lent->strides[d] = PyArray_STRIDE(array, d) / PyArray_ITEMSIZE(array);
-    lent->x = (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
-                                         .manager_ctx = owner,
-                                         .deleter = take_back,
-                                         .dl_tensor = {.data = PyArray_DATA(array),
-                                                       .device = {kDLCPU, 0},
-                                                       .ndim = PyArray_NDIM(array),
-                                                       .dtype = element_types[at].dtype,
-                                                       .shape = (int64_t *)(void *)PyArray_DIMS(array),
-                                                       .strides = lent->strides}};
-    PyObject *result = NULL;
-    return api->managed_tensor_to_py_object_no_sync(&lent->x, (void **)&result) ? NULL : result;
-}
-
 /* The outputs, which are stolen, in the library of the arguments; of the caller's arrays themselves. */
 static PyObject *in_library(PyObject *outputs, const arguments *a, int results) {
     for (Py_ssize_t i = 0; outputs && i < PyTuple_GET_SIZE(outputs); i++) {
         PyObject *own = !a->out || i >= results ? Py_None
                         : PyTuple_Check(a->out) ? PyTuple_GET_ITEM(a->out, i)
                                                 : a->out;
-        PyObject *output = Py_IsNone(own) ? lend(PyTuple_GET_ITEM(outputs, i), a->api) : Py_NewRef(own);
-        if (output) {
-            Py_DECREF(PyTuple_GET_ITEM(outputs, i));
-            PyTuple_SET_ITEM(outputs, i, output);
-        } else {
-            Py_CLEAR(outputs);
-        }
+        PyObject *former = PyTuple_GET_ITEM(outputs, i);
+        smm_set_item(&outputs, i, Py_IsNone(own) ? smm_lend(former, a->api) : Py_NewRef(own));
+        if (outputs) Py_DECREF(former);
     }
     return outputs;
 }
@@ -151,7 +79,7 @@ static int take_arguments(arguments *to, PyObject *const *args, Py_ssize_t nargs
             to->array[i] = args[i];
         else if (PyArray_IsScalar(args[i], Generic))
             to->array[i] = PyArray_FromScalar(args[i], NULL);
-        else if (!is_python_number(args[i]) && !(to->array[i] = view_of(args[i], &to->api)))
+        else if (!is_python_number(args[i]) && !(to->array[i] = smm_view_of(args[i], &to->api)))
             return PyErr_Occurred() ? -1 : 1;
         if (!to->array[i] && PyErr_Occurred()) return -1;
     }
@@ -206,16 +134,13 @@ static PyObject *as_array(PyObject *number, int type) {
 /* Whether an output may be written to while the inputs and other outputs are read: a dense array apart from them. */
 static bool is_apart(PyArrayObject *out, PyObject *const *others, int count) {
     if (!PyArray_IS_C_CONTIGUOUS(out)) return false;
-    const char *const low = PyArray_BYTES(out), *const high = low + PyArray_NBYTES(out);
+    const smm_span own = {(intptr_t)PyArray_DATA(out), (intptr_t)PyArray_DATA(out) + PyArray_NBYTES(out)};
     for (int i = 0; i < count; i++) {
         if (!others[i] || !PyArray_CheckExact(others[i])) continue;
         PyArrayObject *x = (PyArrayObject *)others[i];
-        const char *first = PyArray_BYTES(x), *last = first + PyArray_ITEMSIZE(x);
-        for (int d = 0; d < PyArray_NDIM(x); d++) {
-            const npy_intp reach = (PyArray_DIM(x, d) - 1) * PyArray_STRIDE(x, d);
-            *(reach < 0 ? &first : &last) += reach;
-        }
-        if (PyArray_SIZE(x) && first < high && low < last) return false;
+        smm_span its = {(intptr_t)PyArray_DATA(x), (intptr_t)PyArray_DATA(x) + PyArray_ITEMSIZE(x)};
+        for (int d = 0; d < PyArray_NDIM(x); d++) smm_reach(&its, PyArray_DIM(x, d), PyArray_STRIDE(x, d));
+        if (PyArray_SIZE(x) && smm_do_spans_meet(&own, &its)) return false;
     }
     return true;
 }
@@ -232,7 +157,7 @@ static bool take_outs(const prepared_call *x, const arguments *a, PyObject *cons
         PyObject *own = several ? PyTuple_GET_ITEM(a->out, i) : a->out;
         if (Py_IsNone(own)) continue;
         const DLPackExchangeAPI *api = a->api;
-        outs[i] = api ? view_of(own, &api) : PyArray_CheckExact(own) ? Py_NewRef(own) : NULL;
+        outs[i] = api ? smm_view_of(own, &api) : PyArray_CheckExact(own) ? Py_NewRef(own) : NULL;
         if (!outs[i] || !is_apart((PyArrayObject *)outs[i], inputs, x->inputs)) return false;
         if (!is_apart((PyArrayObject *)outs[i], outs, i)) return false;
     }
@@ -537,7 +462,7 @@ static PyType_Spec spec = {
 /* any_failed(info): whether info is not 0 anywhere; None: it is no array of int32 on the host without more to it. */
 static PyObject *any_failed(PyObject *Py_UNUSED(module), PyObject *info) {
     const DLPackExchangeAPI *api = NULL;
-    PyObject *view = PyArray_CheckExact(info) ? Py_NewRef(info) : view_of(info, &api);
+    PyObject *view = PyArray_CheckExact(info) ? Py_NewRef(info) : smm_view_of(info, &api);
     if (!view) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     PyArrayObject *array = (PyArrayObject *)view;
     PyObject *answer = Py_None;
@@ -552,9 +477,5 @@ int smm_add_prepared(PyObject *module) {
         {"any_failed", any_failed, METH_O, NULL},
         {NULL, NULL, 0, NULL},
     };
-    PyObject *type = PyType_FromSpec(&spec);
-    const int status =
-        type && PyModule_AddFunctions(module, functions) == 0 ? PyModule_AddObjectRef(module, "Prepared", type) : -1;
-    Py_XDECREF(type);
-    return status;
+    return PyModule_AddFunctions(module, functions) < 0 ? -1 : smm_add(module, "Prepared", PyType_FromSpec(&spec));
 }

@@ -5,7 +5,7 @@
  * as direct.c does. It is planned for each set of batch strides that it meets, and the plans are kept. */
 #include <string.h>
 
-#include "extension.h"
+#include "arrays.h"
 
 enum { MOST_GIVEN = 64, MOST_CORE = 8, MOST_PLANS = 8 };
 
@@ -186,8 +186,7 @@ static plan *plan_for(program *self, const intptr_t batch[], const loop *times, 
     PyMem_Free(values);
     if (status) {
         free_plan(x);
-        smm_raise(status, NULL);
-        return NULL;
+        return (plan *)smm_raise(status, NULL);
     }
     *keep = __atomic_fetch_add(&self->count_of_plans, 1, __ATOMIC_RELAXED) < MOST_PLANS;
     if (!*keep) return x;
@@ -220,16 +219,7 @@ static bool is_supported(const given *x, PyObject *object) {
 }
 
 static bool broadcast(const given *x, PyArrayObject *array, int *dims, intptr_t extent[NPY_MAXDIMS]) {
-    const int own = PyArray_NDIM(array) - x->core;
-    while (*dims < own) extent[(*dims)++] = 1;
-    for (int d = 0; d < own; d++) {
-        const intptr_t size = PyArray_DIM(array, own - 1 - d);
-        if (extent[d] == 1)
-            extent[d] = size;
-        else if (size != 1 && size != extent[d])
-            return false;
-    }
-    return true;
+    return smm_broadcast(PyArray_DIMS(array), PyArray_NDIM(array) - x->core, dims, extent);
 }
 
 /* Merge dimensions where every array steps evenly through them. */
@@ -264,55 +254,43 @@ static int longest(const batch *x) {
 /* Run it. 0: done, -1: an exception is set. */
 static int run(program *self, PyArrayObject *const arrays[], int dims, const intptr_t extent[], const loop *times,
                bool *failed) {
-    const int count = self->inputs + self->outputs, values = self->program.values;
-    int answer = -1;
-    bool keep = true;
-    plan *its = NULL;
-    batch *x = PyMem_Malloc(sizeof *x);
-    void **data = PyMem_Calloc((size_t)values + 1, sizeof *data);
-    bool *failures = PyMem_Calloc((size_t)self->program.steps + 1, sizeof *failures);
-    intptr_t *strides = PyMem_Calloc((size_t)values * (size_t)(dims + 2), sizeof *strides);
     static const intptr_t no_strides[MOST_GIVEN];
-    if (x && data && failures && strides) {
-        merge(x, dims, extent, self, arrays);
-        const int own = longest(x);
-        its = plan_for(self, x->dims ? x->stride[own] : no_strides, times, arrays, &keep);
-        if (its) {
-            intptr_t extents[NPY_MAXDIMS];
-            smm_repeats outer = {.extent = extents, .stride = strides};
-            for (int i = 0; i < count; i++) data[self->given[i].value] = PyArray_DATA(arrays[i]);
-            for (int d = 0; d < x->dims; d++) {
-                if (d == own) continue;
-                extents[outer.dims] = x->extent[d];
-                for (int i = 0; i < count; i++) strides[outer.dims * values + self->given[i].value] = x->stride[d][i];
-                outer.dims++;
-            }
-            const intptr_t length = x->dims ? x->extent[own] : 1;
-            smm_times of_loop = {.stride = strides + outer.dims * values};
-            if (times) {
-                of_loop.length = times->length;
-                of_loop.every = times->every;
-                for (int i = 0; i < count; i++) strides[outer.dims * values + self->given[i].value] = times->stride[i];
-            }
-            PyThreadState *state = PyEval_SaveThread();
-            const smm_status status =
-                smm_run_program(its->planned, length, data, &outer, times ? &of_loop : NULL, times ? NULL : failures);
-            PyEval_RestoreThread(state);
-            if (status)
-                smm_raise(status, NULL);
-            else
-                answer = 0;
-            for (int s = 0; s < self->program.steps; s++) *failed |= failures[s];
-        }
-    } else {
+    const int count = self->inputs + self->outputs, values = self->program.values, steps = self->program.steps;
+    /* behind x: the address of each value, its strides in outer dimensions and in time, and whether each step failed */
+    const size_t behind = (size_t)values * (size_t)(dims + 3) * sizeof(intptr_t) + (size_t)steps;
+    batch *const x = PyMem_Malloc(sizeof *x + behind);
+    if (!x) {
         PyErr_NoMemory();
+        return -1;
+    }
+    void **const data = memset(x + 1, 0, behind);
+    intptr_t *strides = (intptr_t *)(void *)(data + values);
+    bool *const failures = (bool *)(strides + values * (dims + 2));
+    bool keep = true;
+    merge(x, dims, extent, self, arrays);
+    const int own = longest(x);
+    plan *const its = plan_for(self, x->dims ? x->stride[own] : no_strides, times, arrays, &keep);
+    smm_status status = SMM_OK;
+    if (its) {
+        intptr_t extents[NPY_MAXDIMS];
+        smm_repeats outer = {.extent = extents, .stride = strides};
+        for (int i = 0; i < count; i++) data[self->given[i].value] = PyArray_DATA(arrays[i]);
+        for (int d = 0; d < x->dims; d++) {
+            if (d == own) continue;
+            extents[outer.dims++] = x->extent[d];
+            for (int i = 0; i < count; i++) strides[self->given[i].value] = x->stride[d][i];
+            strides += values;
+        }
+        for (int i = 0; i < count && times; i++) strides[self->given[i].value] = times->stride[i];
+        const smm_times of_loop = times ? (smm_times){times->length, times->every, strides} : (smm_times){0};
+        status = SMM_WITHOUT_GIL(smm_run_program(its->planned, x->dims ? x->extent[own] : 1, data, &outer,
+                                                 times ? &of_loop : NULL, times ? NULL : failures));
+        if (status) smm_raise(status, NULL);
+        for (int s = 0; s < steps; s++) *failed |= failures[s];
     }
     if (!keep) free_plan(its);
     PyMem_Free(x);
-    PyMem_Free(data);
-    PyMem_Free(failures);
-    PyMem_Free(strides);
-    return answer;
+    return its && !status ? 0 : -1;
 }
 
 /* An array for an output: the given one if it fits, else a new one. NULL: it does not fit, or an exception is set. */
@@ -466,11 +444,9 @@ static PyObject *plan_info(PyObject *object, void *Py_UNUSED(closure)) {
     for (int s = 0; kernels && last && s < self->program.steps; s++) {
         if (self->step[s].kind == SMM_STEP_UNLESS) continue;
         const char *name = smm_kernel_of_step(last->planned, s);
-        PyObject *own = name ? PyUnicode_FromString(name) : Py_NewRef(Py_None);
-        if (!own || PyList_Append(kernels, own) < 0) Py_CLEAR(kernels);
-        Py_XDECREF(own);
+        smm_append(&kernels, name ? PyUnicode_FromString(name) : Py_NewRef(Py_None));
     }
-    if (kernels) Py_SETREF(kernels, PyList_AsTuple(kernels));
+    kernels = smm_as_tuple(kernels);
     if (!kernels) return NULL;
     return Py_BuildValue("{s:n,s:n,s:d,s:d,s:d,s:N}", "tile", (Py_ssize_t)x->tile, "temporaries",
                          (Py_ssize_t)x->temporaries, "flops", x->flops, "bytes", x->bytes, "saved", x->saved, "kernels",
@@ -515,21 +491,13 @@ static PyObject *functions(void) {
 #include "../defs/functions.def"
 #undef SMM_FUNCTION
     };
-    for (int i = 0; i < SMM_FUNCTIONS && all; i++) {
-        PyObject *row = Py_BuildValue("(ii)", i, rows[i].arguments);
-        if (!row || PyDict_SetItemString(all, rows[i].name, row) < 0) Py_CLEAR(all);
-        Py_XDECREF(row);
-    }
+    for (int i = 0; i < SMM_FUNCTIONS && all; i++)
+        smm_set_key(&all, rows[i].name, Py_BuildValue("(ii)", i, rows[i].arguments));
     return all;
 }
 
 int smm_add_programs(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&spec), *rows = functions();
-    const int status = type && rows && PyModule_AddObjectRef(module, "Program", type) == 0 &&
-                               PyModule_AddObjectRef(module, "functions", rows) == 0
-                           ? 0
-                           : -1;
-    Py_XSETREF(smm_program_type, (PyTypeObject *)type);
-    Py_XDECREF(rows);
-    return status;
+    smm_program_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (smm_add(module, "Program", Py_XNewRef(smm_program_type)) < 0) return -1;
+    return smm_add(module, "functions", functions());
 }

@@ -150,15 +150,13 @@ static void *run_on_host(const xla_call *from, smm_arrays *x) {
 }
 
 static void *run_on_device(const xla_call *from, smm_arrays *x) {
-    double _Complex number[SMM_MOST_OPERANDS] = {0};
-    if (x->call.op == SMM_OP_MATMUL) number[SMM_MATMUL_alpha] = 1;
     xla_stream of = {sizeof of, NULL, from->context, NULL};
     void *error = from->api->get_stream(&of);
     if (error) return error;
     smm_take_batch(&x->call, &x->outer, 0);
     int device;
     smm_cuda_status status = smm_cuda_device_of(from->operands.buffer[0]->data, &device);
-    if (!status) status = smm_cuda_run(&x->call, number, device, of.stream);
+    if (!status) status = smm_launch(&x->call, device, of.stream);
     return status ? refuse(from, smm_cuda_message()) : NULL;
 }
 
@@ -217,12 +215,8 @@ int smm_add_xla(PyObject *module) {
         void *(*handler)(const xla_call *);
     } rows[] = {{"cpu", handle_on_host}, {"CUDA", handle_on_device}};
     PyObject *handlers = PyDict_New();
-    bool failed = !handlers || PyModule_AddObjectRef(module, "xla_handlers", handlers) < 0;
-    for (size_t i = 0; !failed && i < sizeof rows / sizeof *rows; i++) {
-        PyObject *handler = PyCapsule_New((void *)rows[i].handler, "xla._CUSTOM_CALL_TARGET", NULL);
-        failed = !handler || PyDict_SetItemString(handlers, rows[i].platform, handler) < 0;
-        Py_XDECREF(handler);
-    }
-    Py_XDECREF(handlers);
-    return failed ? -1 : 0;
+    for (size_t i = 0; handlers && i < sizeof rows / sizeof *rows; i++)
+        smm_set_key(&handlers, rows[i].platform,
+                    PyCapsule_New((void *)rows[i].handler, "xla._CUSTOM_CALL_TARGET", NULL));
+    return smm_add(module, "xla_handlers", handlers);
 }

@@ -187,7 +187,7 @@ class _Convolution(Composition):
         size["C"] = filters
         self.core = tuple(size[letter] for letter in layout)
         axes = tuple(layout.index(letter) for letter in "NCHW")
-        self.words = axes, groups, self.stride, self.dilation, self.before  # what a launch is told
+        self.words = axes, groups, self.stride, self.dilation, self.before  # what the core is told
         try:
             self.batch = broadcast_shapes(x[:-4], w[:-4])
         except ValueError:
@@ -211,11 +211,11 @@ class _Convolution(Composition):
 
     def _launch(self, library: Any, stream: int, x: Any, w: Any, y: Any, labels: tuple[str, ...]) -> bool:
         """On arrays of a device, whose dtypes are one. False: y overlaps another."""
-        launched = _core.device_convolve(stream, x, w, y, *self.words, labels=labels)
+        launched = _core.device_convolve(stream, x, w, y, self.words, labels)
         if launched is None:
             dense = library.empty(tuple(w.shape), np.dtype(str(w.dtype).rpartition(".")[2]))
             dense[...] = w
-            launched = _core.device_convolve(stream, x, dense, y, *self.words, labels=labels)
+            launched = _core.device_convolve(stream, x, dense, y, self.words, labels)
         return bool(launched)
 
     def _composed(self, xp: Any, x: Any, w: Any) -> Any:
@@ -278,30 +278,20 @@ class _Convolution(Composition):
     def of_met(self, x: Any, w: Any) -> Any:
         """Of arrays for which this was made, as `_key` tells them. NotImplemented: the call looks closer."""
         if type(x) is not np.ndarray:
-            return _core.device_convolve_new(x, w, self.batch + self.core, *self.words)
+            return _core.device_convolve_new(x, w, self.batch + self.core, self.words)
         result = np.empty(self.batch + self.core, x.dtype)
         self._run(_aligned(x), _aligned(w), result)
         return result
 
     def _run(self, x: np.ndarray, w: np.ndarray, result: np.ndarray) -> None:
-        w = w.reshape(*w.shape[:-4], self.groups, w.shape[-4] // self.groups, prod(w.shape[-3:]))
-        if self.batch:
-            x = np.broadcast_to(x, self.batch + x.shape[-4:])
-            w = np.broadcast_to(w, self.batch + w.shape[-3:])
-        x, y = self._by_letters(x), self._by_letters(result)
-        _core.convolve(x, w, y, self.kernel, self.stride, self.dilation, self.before)
+        if _core.convolve(x, w, result, self.words) is None:
+            _core.convolve(x, w.copy(), result, self.words)
 
     @staticmethod
     def _is_direct(out: np.ndarray, own: np.dtype, *operands: np.ndarray) -> bool:
         """Whether the core may write to it."""
         overlaps = any(np.may_share_memory(out, x) for x in operands)
         return out.dtype == own and out.flags.aligned and not overlaps
-
-    def _by_letters(self, a: np.ndarray) -> np.ndarray:
-        """A view with the dimensions NGCHW, behind those of the batch, of an array of the layout."""
-        a = a if self.layout == "NCHW" else self._moved(np, a, self.layout, "NCHW")
-        *outer, c, h, w = a.shape
-        return a.reshape(*outer, self.groups, c // self.groups, h, w)
 
 
 _met = Cache()  # by what `_key` tells

@@ -344,10 +344,38 @@ def test_shapes_that_are_not_those_of_the_elements(rng):
     for wrong in ((2, 3, 9, 9), (7, 2, 3, 6, 6)):
         with pytest.raises(ValueError, match="conv2d: x and w have elements of shapes"):
             smallmm.conv2d(Sharing(x, wrong), Sharing(w, w.shape))
-    arrays = [np.zeros(shape) for shape in ((2, 1, 3, 6, 6), (1, 4, 27), (2, 1, 4, 4, 4))]
-    for kernel in ((3999, 3999), (3, 4), (2**32, 2**32), (-3, -3)):
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"x": (1, 3, 6, 6)},
+        {"x": (3, 6, 6)},
+        {"w": (4, 2, 3, 3)},
+        {"w": (5, 3, 3, 3)},
+        {"w": (4, 3, 0, 3)},
+        {"w": (2, 4, 3, 3, 3)},
+        {"y": (2, 5, 4, 4)},
+        {"axes": (0, 1, 2, 4)},
+        {"axes": (0, 1, 1, 3)},
+        {"groups": 0},
+        {"stride": (0, 1)},
+        {"dilation": (1, -1)},
+        {"before": (-1, 0)},
+    ],
+    ids=str,
+)
+def test_the_core_takes_no_arrays_that_do_not_fit(wrong):
+    right = {"x": (2, 3, 6, 6), "w": (4, 3, 3, 3), "y": (2, 4, 4, 4), "axes": (0, 1, 2, 3), "groups": 1}
+    right |= {"stride": (1, 1), "dilation": (1, 1), "before": (0, 0)}
+    for given in (right, right | wrong):
+        x, w, y, *words = given.values()
+        arrays = [np.zeros(shape) for shape in (x, w, y)]
+        if given is right:
+            assert smallmm._core.convolve(*arrays, tuple(words))
+            continue
         with pytest.raises(ValueError, match=r"do not fit each other|an operand is null, a size is"):
-            smallmm._core.convolve(*arrays, kernel, (1, 1), (1, 1), (0, 0))
+            smallmm._core.convolve(*arrays, tuple(words))
 
 
 X, W, OUT = np.ones((2, 4, 5, 6)), np.ones((6, 4, 3, 3)), np.ones((2, 6, 3, 4))

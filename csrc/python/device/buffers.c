@@ -1,5 +1,5 @@
-/* buffers.c: describes arrays on CUDA devices, by DLPack's C exchange API, DLPack capsules or the CUDA array interface.
- * */
+/* buffers.c: describes arrays of other libraries by DLPack's C exchange API, which takes the least time. opening.c does
+ * so with all others on devices. */
 #include "buffers.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ static PyObject *names_of(const char *module, const char *name) {
     return found;
 }
 
-void smm_raise_cuda(smm_cuda_status status) {
+PyObject *smm_raise_cuda(smm_cuda_status status) {
     PyObject *unavailable;
     switch (status) {
     case SMM_CUDA_UNAVAILABLE:
@@ -29,6 +29,7 @@ void smm_raise_cuda(smm_cuda_status status) {
     case SMM_CUDA_UNSUPPORTED: PyErr_SetString(PyExc_NotImplementedError, smm_cuda_message()); break;
     default: PyErr_SetString(PyExc_RuntimeError, smm_cuda_message());
     }
+    return NULL;
 }
 
 int smm_configure_cuda(void) {
@@ -42,6 +43,14 @@ int smm_configure_cuda(void) {
     return result ? 0 : -1;
 }
 
+const smm_cuda_device *smm_device_numbered(PyObject *ordinal) {
+    const smm_cuda_device *device;
+    const long number = PyLong_AsLong(ordinal);
+    if ((number == -1 && PyErr_Occurred()) || smm_configure_cuda() < 0) return NULL;
+    const smm_cuda_status status = smm_cuda_get_device((int)number, &device);
+    return status ? (const smm_cuda_device *)smm_raise_cuda(status) : device;
+}
+
 /* --- what an array is --- */
 
 typedef struct array_type {
@@ -52,8 +61,7 @@ typedef struct array_type {
                     * not show */
 } array_type;
 
-static PyObject *word_requires_grad, *word_is_neg, *word_is_conj, *word_current_level;
-static PyObject *word_dlpack, *word_interface, *word_by_interface;
+static PyObject *word_requires_grad, *word_is_neg, *word_is_conj, *word_current_level, *word_by_interface;
 
 static array_type look_up(PyTypeObject *type) {
     array_type found = {.type = type};
@@ -93,12 +101,12 @@ static array_type type_of(PyObject *x) {
     return found;
 }
 
-enum { WHY = 160 }; /* characters of a reason, at most */
+bool smm_is_read_by_interface(PyObject *x) { return type_of(x).by_interface; }
 
-static bool __attribute__((format(printf, 2, 3))) because(char why[WHY], const char *format, ...) {
+static bool __attribute__((format(printf, 2, 3))) because(char why[SMM_WHY], const char *format, ...) {
     va_list words;
     va_start(words, format);
-    vsnprintf(why, WHY, format, words);
+    vsnprintf(why, SMM_WHY, format, words);
     va_end(words);
     return false;
 }
@@ -112,7 +120,7 @@ static int64_t stride_of(const DLTensor *x, int i, int bytes) {
 }
 
 /* Whether all fields of a tensor that are used here are valid; if not, why. */
-static bool is_sound(const DLTensor *x, bool may_be_on_host, char why[WHY]) {
+static bool is_sound(const DLTensor *x, bool may_be_on_host, char why[SMM_WHY]) {
     const int bytes = x->dtype.bits / 8;
     if (x->device.device_type != kDLCUDA && !(may_be_on_host && x->device.device_type == kDLCPU))
         return because(why, "device type %d; expected %d, a CUDA GPU", (int)x->device.device_type, kDLCUDA);
@@ -153,7 +161,7 @@ static void write_strides(smm_buffer *b) {
     b->x.strides = steps;
 }
 
-static bool resolve(smm_buffer *b, bool may_be_on_host, char why[WHY]) {
+bool smm_resolve_buffer(smm_buffer *b, bool may_be_on_host, char why[SMM_WHY]) {
     if (!is_sound(&b->x, may_be_on_host, why)) return false;
     b->x.data = (char *)b->x.data + b->x.byte_offset;
     b->x.byte_offset = 0;
@@ -220,8 +228,21 @@ bool smm_exchange_any(PyObject *x, smm_buffer *b) {
         PyErr_Clear();
         if (!plain) return false;
     }
-    char why[WHY];
-    return resolve(b, true, why);
+    char why[SMM_WHY];
+    return smm_resolve_buffer(b, true, why);
+}
+
+PyObject *smm_view_of(PyObject *x, const DLPackExchangeAPI **api) {
+    smm_buffer b;
+    npy_intp strides[SMM_MOST_AXES];
+    if (!smm_exchange_any(x, &b) || b.x.device.device_type != kDLCPU || smm_is_followed(x)) return NULL;
+    if (*api && *api != b.api) return NULL;
+    *api = b.api;
+    const int type = smm_numpy_of_dlpack(b.x.dtype);
+    if (type == NPY_NOTYPE || !b.x.data) return NULL;
+    for (int d = 0; d < b.x.ndim; d++) strides[d] = (npy_intp)b.x.strides[d] * (b.x.dtype.bits / 8);
+    return PyArray_New(&PyArray_Type, b.x.ndim, (const npy_intp *)(const void *)b.x.shape, type, strides, b.x.data, 0,
+                       NPY_ARRAY_WRITEABLE, NULL);
 }
 
 static void allocation_failed(void *Py_UNUSED(context), const char *kind, const char *message) {
@@ -242,267 +263,6 @@ PyObject *smm_new_array(const DLPackExchangeAPI *api, DLTensor wanted, smm_buffe
     return result;
 }
 
-/* --- refusals --- */
-
-int smm_refuse(PyObject *exception, PyObject *label, PyObject *x, const char *format, ...) {
-    PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(x), "__module__");
-    PyObject *name = module ? PyObject_GetAttrString((PyObject *)Py_TYPE(x), "__qualname__") : NULL;
-    va_list words;
-    va_start(words, format);
-    PyObject *what = name ? PyUnicode_FromFormatV(format, words) : NULL;
-    va_end(words);
-    if (what) PyErr_Format(exception, "%S is a %S.%S %U", label, module, name, what);
-    Py_XDECREF(module);
-    Py_XDECREF(name);
-    Py_XDECREF(what);
-    return -1;
-}
-
-/* The same with a cause: the exception that a part of x has raised. */
-static int refuse_raised(PyObject *label, PyObject *x, const char *part) {
-    PyObject *type, *cause, *trace, *raised;
-    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
-    PyErr_Fetch(&type, &cause, &trace);
-    PyErr_NormalizeException(&type, &cause, &trace);
-    if (trace) PyException_SetTraceback(cause, trace);
-    Py_XDECREF(type);
-    Py_XDECREF(trace);
-    smm_refuse(PyExc_BufferError, label, x, "whose %s raised %.200R", part, cause);
-    PyErr_Fetch(&type, &raised, &trace);
-    PyErr_NormalizeException(&type, &raised, &trace);
-    PyException_SetCause(raised, cause); /* takes the reference */
-    PyErr_Restore(type, raised, trace);
-    return -1;
-}
-
-/* --- DLPack --- */
-
-static int open_capsule(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b) {
-    PyObject *method = PyObject_GetAttr(x, word_dlpack);
-    PyObject *names = method ? Py_BuildValue("{s:n,s:(ii)}", "stream", (Py_ssize_t)(stream ? stream : 1), "max_version",
-                                             DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION)
-                             : NULL;
-    PyObject *none = PyTuple_New(0), *capsule = names && none ? PyObject_Call(method, none, names) : NULL;
-    if (!capsule && names && PyErr_ExceptionMatches(PyExc_TypeError)) { /* before max_version */
-        PyErr_Clear();
-        if (!PyDict_DelItemString(names, "max_version")) capsule = PyObject_Call(method, none, names);
-    }
-    Py_XDECREF(method);
-    Py_XDECREF(names);
-    Py_XDECREF(none);
-    if (!capsule) return refuse_raised(label, x, "__dlpack__");
-    int failed = 0;
-    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-        b->managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-        PyCapsule_SetName(capsule, "used_dltensor_versioned");
-        if (b->managed->version.major == DLPACK_MAJOR_VERSION) {
-            b->x = b->managed->dl_tensor;
-            b->read_only = b->managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
-            b->copied = b->managed->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
-        } else
-            failed = smm_refuse(PyExc_BufferError, label, x,
-                                "whose __dlpack__ returned a tensor of DLPack %u.%u; expected version %d",
-                                b->managed->version.major, b->managed->version.minor, DLPACK_MAJOR_VERSION);
-    } else if (PyCapsule_IsValid(capsule, "dltensor")) {
-        b->unversioned = PyCapsule_GetPointer(capsule, "dltensor");
-        PyCapsule_SetName(capsule, "used_dltensor");
-        b->x = b->unversioned->dl_tensor;
-    } else
-        failed =
-            smm_refuse(PyExc_BufferError, label, x, "whose __dlpack__ returned a %s; expected a new capsule of DLPack",
-                       Py_TYPE(capsule)->tp_name);
-    Py_DECREF(capsule);
-    char why[WHY];
-    if (!failed && !resolve(b, false, why))
-        failed = smm_refuse(PyExc_BufferError, label, x, "whose __dlpack__ gave %s", why);
-    return failed;
-}
-
-/* Make a stream wait for the work that another has been given so far. */
-static smm_cuda_status wait_for(const smm_cuda_functions *driver, void *stream, void *other) {
-    enum { NO_TIMING = 2 };
-    void *event;
-    smm_cuda_status status = smm_cuda_check(driver->event_create(&event, NO_TIMING), "cuEventCreate");
-    if (status) return status;
-    status = smm_cuda_check(driver->event_record(event, other), "cuEventRecord");
-    if (!status) status = smm_cuda_check(driver->stream_wait(stream, event, 0), "cuStreamWaitEvent");
-    driver->event_destroy(event);
-    return status;
-}
-
-static smm_cuda_status order_streams(int ordinal, intptr_t stream, intptr_t other) {
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
-    smm_cuda_status status = stream == other ? SMM_CUDA_OK : smm_cuda_driver(&driver);
-    if (stream == other || status || (status = smm_cuda_get_device(ordinal, &device)) ||
-        (status = smm_cuda_check(driver->context_push(device->context), "cuCtxPushCurrent")))
-        return status;
-    status = wait_for(driver, (void *)stream, (void *)other);
-    driver->context_pop(&(void *){NULL});
-    return status;
-}
-
-/* cuda_order(device, stream, other): a stream waits for the work that another has been given so far. */
-static PyObject *cuda_order(PyObject *Py_UNUSED(module), PyObject *args) {
-    int device;
-    Py_ssize_t stream, other;
-    if (!PyArg_ParseTuple(args, "inn", &device, &stream, &other) || smm_configure_cuda() < 0) return NULL;
-    const smm_cuda_status status = order_streams(device, stream, other);
-    if (!status) Py_RETURN_NONE;
-    smm_raise_cuda(status);
-    return NULL;
-}
-
-/* --- the CUDA array interface --- */
-
-enum { NO_STREAM = -1 };
-#define INTERFACE "__cuda_array_interface__"
-
-/* An integer up to a limit; false, without an exception, if x is not one. */
-static bool take_integer(PyObject *x, int64_t least, int64_t most, int64_t *value) {
-    PyObject *number = x && PyIndex_Check(x) ? PyNumber_Index(x) : NULL;
-    int overflow = 0;
-    *value = number ? PyLong_AsLongLongAndOverflow(number, &overflow) : 0;
-    const bool taken = number && !overflow && *value >= least && *value <= most;
-    Py_XDECREF(number);
-    PyErr_Clear();
-    return taken;
-}
-
-/* A tuple of up to `most` integers >= least; how many, or -1. */
-static int take_integers(PyObject *x, int most, int64_t least, int64_t *values) {
-    const bool is_tuple = x && PyTuple_Check(x) && PyTuple_GET_SIZE(x) <= most;
-    const int count = is_tuple ? (int)PyTuple_GET_SIZE(x) : -1;
-    for (int i = 0; i < count; i++)
-        if (!take_integer(PyTuple_GET_ITEM(x, i), least, INT64_MAX, &values[i])) return -1;
-    return count;
-}
-
-/* NumPy's little-endian number types, the only ones on devices. What ml_dtypes calls "<V2" is bfloat16: a type without
- * meaning is "|V2" to NumPy. */
-bool smm_take_typestr(PyObject *x, DLDataType *dtype) {
-    static const struct {
-        const char *name;
-        DLDataType dtype;
-    } known[] = {
-        {"b1", {kDLBool, 8, 1}},     {"i1", {kDLInt, 8, 1}},        {"i2", {kDLInt, 16, 1}},
-        {"i4", {kDLInt, 32, 1}},     {"i8", {kDLInt, 64, 1}},       {"u1", {kDLUInt, 8, 1}},
-        {"u2", {kDLUInt, 16, 1}},    {"u4", {kDLUInt, 32, 1}},      {"u8", {kDLUInt, 64, 1}},
-        {"f2", {kDLFloat, 16, 1}},   {"f4", {kDLFloat, 32, 1}},     {"f8", {kDLFloat, 64, 1}},
-        {"c8", {kDLComplex, 64, 1}}, {"c16", {kDLComplex, 128, 1}}, {"V2", {kDLBfloat, 16, 1}},
-    };
-    const char *text = x && PyUnicode_Check(x) ? PyUnicode_AsUTF8(x) : NULL;
-    PyErr_Clear();
-    if (!text || !*text || !strchr("<|=", *text) || (size_t)PyUnicode_GET_LENGTH(x) != strlen(text)) return false;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        *dtype = known[i].dtype;
-        if (!strcmp(text + 1, known[i].name)) return dtype->code != kDLBfloat || *text == '<';
-    }
-    return false;
-}
-
-/* Versions up to 3 do not differ in what is used here. Strides are bytes. The device is left open. */
-static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buffer *b, int64_t *own_stream) {
-    static const char *const required[] = {"version", "shape", "typestr", "data"};
-    for (size_t i = 0; i < sizeof required / sizeof *required; i++)
-        if (!PyDict_GetItemString(d, required[i]))
-            return smm_refuse(PyExc_BufferError, label, x,
-                              "whose " INTERFACE " has no '%s'; expected version, shape, typestr, data", required[i]);
-    PyObject *version = PyDict_GetItemString(d, "version"), *shape = PyDict_GetItemString(d, "shape");
-    PyObject *typestr = PyDict_GetItemString(d, "typestr"), *data = PyDict_GetItemString(d, "data");
-    PyObject *strides = PyDict_GetItemString(d, "strides"), *mask = PyDict_GetItemString(d, "mask");
-    PyObject *stream = PyDict_GetItemString(d, "stream");
-    int64_t number, *const steps = b->sizes + SMM_MOST_AXES;
-
-    if (!take_integer(version, 0, 3, &number))
-        return smm_refuse(PyExc_BufferError, label, x,
-                          "whose " INTERFACE " is of version %.50R; expected 3 or one before", version);
-    if (mask && mask != Py_None)
-        return smm_refuse(PyExc_BufferError, label, x,
-                          "whose " INTERFACE " has a mask, which smallmm does not heed; expected None");
-    b->x.ndim = take_integers(shape, SMM_MOST_AXES, 0, b->sizes);
-    b->x.shape = b->sizes;
-    if (b->x.ndim < 0)
-        return smm_refuse(PyExc_BufferError, label, x,
-                          "whose " INTERFACE " has the shape %.100R; expected a tuple of up to %d integers >= 0", shape,
-                          SMM_MOST_AXES);
-    if (!smm_take_typestr(typestr, &b->x.dtype))
-        return smm_refuse(PyExc_BufferError, label, x,
-                          "whose " INTERFACE " has the typestr %.50R; expected one of a little-endian number, "
-                          "such as '<f4'",
-                          typestr);
-    if (strides && strides != Py_None) {
-        const int size = b->x.dtype.bits / 8;
-        bool whole = take_integers(strides, b->x.ndim, INT64_MIN, steps) == b->x.ndim;
-        for (int i = 0; i < b->x.ndim && whole; i++) {
-            whole = steps[i] % size == 0;
-            steps[i] /= size;
-        }
-        if (!whole)
-            return smm_refuse(PyExc_BufferError, label, x,
-                              "whose " INTERFACE " has the strides %.100R; expected None or a tuple of %d "
-                              "multiples of %d bytes",
-                              strides, b->x.ndim, size);
-        b->x.strides = steps;
-    }
-    const bool is_pair = PyTuple_Check(data) && PyTuple_GET_SIZE(data) == 2;
-    const int read_only = is_pair ? PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) : -1;
-    if (read_only < 0 || !take_integer(PyTuple_GET_ITEM(data, 0), 0, INT64_MAX, &number)) {
-        PyErr_Clear();
-        return smm_refuse(PyExc_BufferError, label, x,
-                          "whose " INTERFACE " has the data %.100R; expected a tuple of an address and "
-                          "whether it is read-only",
-                          data);
-    }
-    b->x.data = (void *)(intptr_t)number;
-    b->read_only = read_only;
-    *own_stream = NO_STREAM;
-    if (stream && stream != Py_None && !take_integer(stream, 0, INT64_MAX, own_stream))
-        return smm_refuse(PyExc_BufferError, label, x,
-                          "whose " INTERFACE " has the stream %.50R; expected None or a stream's address", stream);
-    char why[WHY];
-    b->x.device.device_type = kDLCUDA;
-    return resolve(b, false, why) ? 0 : smm_refuse(PyExc_BufferError, label, x, "whose " INTERFACE " gave %s", why);
-}
-
-/* Find the device of the memory, and make the stream wait for the array's own. */
-static int find_device(PyObject *label, PyObject *x, intptr_t stream, smm_buffer *b, int64_t own_stream) {
-    const smm_cuda_functions *driver;
-    int ordinal = 0;
-    if (smm_configure_cuda() < 0) return -1;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (!status && b->x.data && smm_cuda_device_of(b->x.data, &ordinal))
-        return smm_refuse(PyExc_BufferError, label, x,
-                          "whose " INTERFACE " has the address %p, which is not a GPU's: %s", b->x.data,
-                          smm_cuda_message());
-    b->x.device.device_id = ordinal;
-    if (!status && stream != NO_STREAM && own_stream != NO_STREAM) status = order_streams(ordinal, stream, own_stream);
-    if (status) smm_raise_cuda(status);
-    return status ? -1 : 0;
-}
-
-static int read_interface(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b) {
-    PyObject *given = PyObject_GetAttr(x, word_interface);
-    if (!given) return refuse_raised(label, x, INTERFACE);
-    PyObject *d = PyDict_Check(given) ? PyDict_Copy(given) : NULL; /* the calls below might change it */
-    if (!d && !PyErr_Occurred())
-        smm_refuse(PyExc_BufferError, label, x, "whose " INTERFACE " is a %s; expected a dict",
-                   Py_TYPE(given)->tp_name);
-    int64_t own_stream;
-    const int failed =
-        !d || describe_interface(d, label, x, b, &own_stream) < 0 || find_device(label, x, stream, b, own_stream) < 0;
-    Py_DECREF(given);
-    Py_XDECREF(d);
-    return failed ? -1 : 0;
-}
-
-int smm_open_buffer(PyObject *x, PyObject *label, intptr_t stream, smm_buffer *b) {
-    if (smm_exchange(x, b)) return 0;
-    *b = (smm_buffer){0};
-    const bool has_capsule = !type_of(x).by_interface && PyObject_HasAttr(x, word_dlpack);
-    return has_capsule ? open_capsule(x, label, stream, b) : read_interface(x, label, stream, b);
-}
-
 void smm_close_buffer(smm_buffer *b) {
     if (b->managed && b->managed->deleter) b->managed->deleter(b->managed);
     if (b->unversioned && b->unversioned->deleter) b->unversioned->deleter(b->unversioned);
@@ -512,49 +272,15 @@ void smm_close_buffer(smm_buffer *b) {
 
 PyObject *smm_shape_of(const DLTensor *x) {
     PyObject *shape = PyTuple_New(x->ndim);
-    for (int i = 0; shape && i < x->ndim; i++) {
-        PyObject *length = PyLong_FromLongLong(x->shape[i]);
-        if (length)
-            PyTuple_SET_ITEM(shape, i, length);
-        else
-            Py_CLEAR(shape);
-    }
+    for (int i = 0; shape && i < x->ndim; i++) smm_set_item(&shape, i, PyLong_FromLongLong(x->shape[i]));
     return shape;
 }
 
-const char *smm_dtype_name(DLDataType dtype, char name[SMM_DTYPE_NAME]) {
-    static const char *const kinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex"};
-    const bool is_known = dtype.code < sizeof kinds / sizeof *kinds;
-    if (dtype.code == kDLBool && dtype.bits == 8) return "bool";
-    snprintf(name, SMM_DTYPE_NAME, "%s%d", is_known ? kinds[dtype.code] : "other", dtype.bits);
-    return name;
-}
-
-/* device_of(x, label): (device, dtype's name, shape) of an array that has the CUDA array interface alone. */
-static PyObject *device_of(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *x, *label;
-    smm_buffer b = {0};
-    char name[SMM_DTYPE_NAME];
-    if (!PyArg_ParseTuple(args, "OU", &x, &label) || read_interface(x, label, NO_STREAM, &b) < 0) return NULL;
-    return Py_BuildValue("isN", b.x.device.device_id, smm_dtype_name(b.x.dtype, name), smm_shape_of(&b.x));
-}
-
-static PyMethodDef methods[] = {
-    {"device_of", device_of, METH_VARARGS, NULL},
-    {"cuda_order", cuda_order, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-int smm_add_buffers(PyObject *module) {
+int smm_add_buffers(PyObject *Py_UNUSED(module)) {
     word_requires_grad = PyUnicode_InternFromString("requires_grad");
     word_is_neg = PyUnicode_InternFromString("is_neg");
     word_is_conj = PyUnicode_InternFromString("is_conj");
     word_current_level = PyUnicode_InternFromString("_current_level");
-    word_dlpack = PyUnicode_InternFromString("__dlpack__");
-    word_interface = PyUnicode_InternFromString("__cuda_array_interface__");
     word_by_interface = PyUnicode_InternFromString("_read_by_interface");
-    if (!word_requires_grad || !word_is_neg || !word_is_conj || !word_current_level || !word_dlpack ||
-        !word_interface || !word_by_interface)
-        return -1;
-    return PyModule_AddFunctions(module, methods);
+    return word_requires_grad && word_is_neg && word_is_conj && word_current_level && word_by_interface ? 0 : -1;
 }

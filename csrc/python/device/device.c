@@ -6,7 +6,6 @@
  * the host the core computes; smallmm/_calls/arrays.py takes those that are declined. */
 #include <complex.h>
 
-#include "../arrays.h"
 #include "buffers.h"
 
 /* A call under construction. */
@@ -89,24 +88,13 @@ static bool fits_others(task *t, int operand) {
     return fits && same_device && !((uintptr_t)x->data & (x->dtype.bits / 8 - 1)); /* aligned */
 }
 
-/* A DLPack array in the form that arrays.h takes. */
-static smm_array array_of(const task *t, int operand) {
-    const DLTensor *x = &t->x[operand].x;
-    _Static_assert(sizeof(intptr_t) == sizeof(int64_t), "shapes of DLPack are those of the core");
-    return (smm_array){.data = x->data,
-                       .ndim = x->ndim,
-                       .shape = (const intptr_t *)(const void *)x->shape,
-                       .strides = (const intptr_t *)(const void *)x->strides,
-                       .unit = x->dtype.bits / 8};
-}
-
 static bool take_input(task *t, int operand) {
     return fits_others(t, operand) && t->x[operand].x.ndim <= SMM_MOST_AXES &&
-           smm_take_input(&t->a, operand, array_of(t, operand));
+           smm_take_input(&t->a, operand, smm_array_of_buffer(&t->x[operand]));
 }
 
 static bool take_output(task *t, int operand) {
-    return fits_others(t, operand) && smm_take_output(&t->a, operand, array_of(t, operand));
+    return fits_others(t, operand) && smm_take_output(&t->a, operand, smm_array_of_buffer(&t->x[operand]));
 }
 
 /* False: no kernel takes these sizes, or there is nothing to compute. */
@@ -148,22 +136,34 @@ static bool finish(task *t) {
     return true;
 }
 
+smm_cuda_status smm_launch(const smm_call *call, int device, void *stream) {
+    double _Complex number[SMM_MOST_OPERANDS] = {0};
+    if (call->op == SMM_OP_MATMUL) number[SMM_MATMUL_alpha] = 1;
+    return smm_cuda_run(call, number, device, stream);
+}
+
+void smm_tell_plan(smm_hook *hook, const smm_cuda_kernel *kernel, int dtype, const smm_cuda_device *device,
+                   const smm_call *call, const smm_convolution *convolution) {
+    smm_device_plan plan = {.source = smm_cuda_source_names[kernel->source],
+                            .tuned_on = kernel->tuned_on,
+                            .matrices = kernel->grid.matrices,
+                            .threads = kernel->grid.threads,
+                            .swapped = call && kernel->swapped,
+                            .call = call,
+                            .convolution = convolution};
+    snprintf(plan.kernel, sizeof plan.kernel, "smm_%s_%s_sm%d", smm_cuda_kernel_names[kernel->parameters.kernel],
+             smm_dtypes[dtype].name, device->arch);
+    hook->take_device(hook, &plan);
+}
+
 static smm_cuda_status explain(smm_hook *hook, const task *t) {
     const smm_cuda_device *device;
     smm_cuda_kernel kernel;
     smm_cuda_args args;
     smm_cuda_status status = smm_cuda_get_device(t->device, &device);
     if (!status) status = smm_cuda_prepare(&t->a.call, t->number, t->device, &kernel, &args);
-    if (status) return status;
-    smm_device_plan plan = {.source = smm_cuda_source_names[kernel.source],
-                            .tuned_on = kernel.tuned_on,
-                            .matrices = kernel.grid.matrices,
-                            .threads = kernel.grid.threads,
-                            .swapped = kernel.swapped,
-                            .call = &t->a.call};
-    smm_cuda_name_kernel(&kernel, t->dtype, device, plan.kernel, sizeof plan.kernel);
-    hook->take_device(hook, &plan);
-    return SMM_CUDA_OK;
+    if (!status) smm_tell_plan(hook, &kernel, t->dtype, device, &t->a.call, NULL);
+    return status;
 }
 
 /* Describe a call as a problem, or time it, as the trial says. */
@@ -177,11 +177,8 @@ static smm_cuda_status try(smm_trial *trial, const task *t, void *stream) {
         return smm_cuda_describe(call, t->number, &trial->problem, &args, &swapped)
                    ? SMM_CUDA_OK
                    : smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "no CUDA kernel takes such a call");
-    smm_cuda_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_time(call, t->number, trial->parameters, t->device, stream, trial->samples, trial->nanoseconds);
-    Py_END_ALLOW_THREADS;
-    return status;
+    return SMM_WITHOUT_GIL(
+        smm_cuda_time(call, t->number, trial->parameters, t->device, stream, trial->samples, trial->nanoseconds));
 }
 
 /* Run the call; or, if this thread has a detour, describe how it would run, or time it. 0, or -1 with an exception. */
@@ -191,13 +188,10 @@ static int run(const task *t, void *stream) {
     if (smm_configure_cuda() < 0) return -1;
     if (hook && hook->take_device) {
         status = explain(hook, t);
-    } else if (hook && hook->trial) {
+    } else if (hook && hook->trial)
         status = try(hook->trial, t, stream);
-    } else {
-        Py_BEGIN_ALLOW_THREADS;
-        status = smm_cuda_run(&t->a.call, t->number, t->device, stream);
-        Py_END_ALLOW_THREADS;
-    }
+    else
+        status = SMM_WITHOUT_GIL(smm_cuda_run(&t->a.call, t->number, t->device, stream));
     if (status) smm_raise_cuda(status);
     return status ? -1 : 0;
 }
@@ -206,10 +200,7 @@ static int run(const task *t, void *stream) {
 static int run_on_host(task *t) {
     smm_call *const call = &t->a.call;
     if (smm_is_offloading() || !call->batch || !smm_runs(call) || !smm_pivots_are_rows(call)) return 1;
-    smm_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_dispatch(call);
-    Py_END_ALLOW_THREADS;
+    const smm_status status = SMM_WITHOUT_GIL(smm_dispatch(call));
     return status ? PyErr_Occurred() ? -1 : 1 : 0;
 }
 
@@ -353,7 +344,7 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
             t.a.call.form |= (unsigned)PyLong_AsLong(args[nargs + i]);
     }
     if (PyErr_Occurred()) return NULL;
-    PyObject *result = NULL, *label = NULL, *type, *raised, *trace;
+    PyObject *result = NULL, *label = NULL;
     bool overlaps = false;
     double _Complex value;
     for (int i = 0; i < s->operands; i++) {
@@ -363,11 +354,7 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
             take_number(&t, i, value);
         else if (smm_open_buffer(operands[i], label, stream, &t.x[i]) < 0)
             goto end;
-        if (i >= s->inputs && (t.x[i].read_only || t.x[i].copied)) {
-            PyErr_Format(PyExc_ValueError, "%S is %s; expected an array that can be written to", label,
-                         t.x[i].read_only ? "read-only" : "an array that __dlpack__ gives a copy of");
-            goto end;
-        }
+        if (i >= s->inputs && !smm_is_writable(&t.x[i], label)) goto end;
     }
     for (int i = 0; i < s->operands; i++) {
         if (i == s->inputs && !take_sizes(&t)) {
@@ -388,12 +375,7 @@ static PyObject *device_run(PyObject *Py_UNUSED(module), PyObject *const *args, 
     overlaps = !smm_cuda_may_write(&t.a.call);
     if (overlaps || run(&t, (void *)stream) == 0) result = Py_NewRef(overlaps ? Py_False : Py_True);
 end:
-    PyErr_Fetch(&type, &raised, &trace); /* a library may run Python when it takes an array back */
-    if (result && !overlaps)
-        smm_hold_buffers(t.x, s->operands, t.device, (void *)stream);
-    else
-        for (int i = 0; i < s->operands; i++) smm_close_buffer(&t.x[i]);
-    PyErr_Restore(type, raised, trace);
+    smm_release_buffers(t.x, s->operands, result && !overlaps, t.device, (void *)stream);
     Py_XDECREF(label);
     return result;
 }

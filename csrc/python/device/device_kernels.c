@@ -16,22 +16,27 @@ static PyObject *cuda_may_cache(PyObject *Py_UNUSED(module), PyObject *directory
     return name ? PyBool_FromLong(smm_cuda_may_cache(name)) : NULL;
 }
 
+/* "" if it is no string. */
+static const char *text_of(PyObject *x) { return x && PyUnicode_Check(x) ? PyUnicode_AsUTF8(x) : ""; }
+
 static int read_int(PyObject *d, const char *name, int otherwise) {
     PyObject *x = PyDict_GetItemString(d, name);
     return x ? (int)PyLong_AsLong(x) : otherwise;
 }
 
+/* The number of a kernel; -1 with an exception: there is none. */
+static int kernel_named(const char *name) {
+    for (int i = 0; i < SMM_CUDA_KERNELS; i++)
+        if (!strcmp(name, smm_cuda_kernel_names[i])) return i;
+    PyErr_Format(PyExc_ValueError, "there is no CUDA kernel '%s'", name);
+    return -1;
+}
+
 /* Missing parameters of the kernel are 0; parameters of other kernels are ignored. */
 static int read_parameters(PyObject *d, smm_cuda_parameters *p) {
     PyObject *kernel = PyDict_GetItemString(d, "kernel");
-    const char *name = kernel && PyUnicode_Check(kernel) ? PyUnicode_AsUTF8(kernel) : "";
-    *p = (smm_cuda_parameters){.kernel = -1};
-    for (int i = 0; i < SMM_CUDA_KERNELS; i++)
-        if (!strcmp(name, smm_cuda_kernel_names[i])) p->kernel = i;
-    if (p->kernel < 0) {
-        PyErr_Format(PyExc_ValueError, "there is no CUDA kernel '%s'", name);
-        return -1;
-    }
+    *p = (smm_cuda_parameters){.kernel = kernel_named(text_of(kernel))};
+    if (p->kernel < 0) return -1;
     for (int i = 0; i < smm_cuda_has_count; i++) {
         if (smm_cuda_has_list[i].kernel != p->kernel) continue;
         const smm_cuda_parameter *parameter = &smm_cuda_parameter_list[smm_cuda_has_list[i].parameter];
@@ -49,7 +54,7 @@ static int op_named(const char *name) {
 
 static int read_op(PyObject *d) {
     PyObject *op = PyDict_GetItemString(d, "op");
-    return !op ? SMM_OP_MATMUL : op_named(PyUnicode_Check(op) ? PyUnicode_AsUTF8(op) : "");
+    return !op ? SMM_OP_MATMUL : op_named(text_of(op));
 }
 
 /* The numbers of a problem besides its operation, dtype and sizes, and their defaults. */
@@ -76,7 +81,7 @@ static int read_problem(PyObject *d, smm_cuda_problem *p) {
     PyObject *dtype = PyDict_GetItemString(d, "dtype");
     const int op = read_op(d);
     if (op < 0) return -1;
-    const char *name = dtype && PyUnicode_Check(dtype) ? PyUnicode_AsUTF8(dtype) : "";
+    const char *name = text_of(dtype);
     int number = SMM_DTYPE_COUNT - 1;
     while (number >= 0 && strcmp(name, smm_dtypes[number].name)) number--;
     if (number < 0 || !smm_cuda_takes_dtype(op, number)) {
@@ -111,13 +116,6 @@ static const char *read_device(PyObject *d) {
     return device ? PyUnicode_AsUTF8(device) : "";
 }
 
-/* d[key] = value, whose reference it takes. -1 with an exception. */
-static int put(PyObject *d, const char *key, PyObject *value) {
-    const int status = d && value ? PyDict_SetItemString(d, key, value) : -1;
-    Py_XDECREF(value);
-    return status;
-}
-
 /* A kernel's parameters and grid, and the device whose row they are; None for the baseline. */
 static PyObject *write_kernel(const smm_cuda_kernel *kernel) {
     const smm_cuda_parameters *p = &kernel->parameters;
@@ -127,21 +125,14 @@ static PyObject *write_kernel(const smm_cuda_kernel *kernel) {
     for (int i = 0; d && i < smm_cuda_has_count; i++) {
         const smm_cuda_parameter *parameter = &smm_cuda_parameter_list[smm_cuda_has_list[i].parameter];
         if (smm_cuda_has_list[i].kernel != p->kernel) continue;
-        if (put(d, parameter->name, PyLong_FromLong(*(const int *)((const char *)p + parameter->offset))) < 0)
-            Py_CLEAR(d);
+        smm_set_key(&d, parameter->name, PyLong_FromLong(*(const int *)((const char *)p + parameter->offset)));
     }
     return d;
 }
 
 static PyObject *values_of(const smm_cuda_has *has) {
     PyObject *values = PyTuple_New(has->count);
-    for (int i = 0; values && i < has->count; i++) {
-        PyObject *value = PyLong_FromLong(has->values[i]);
-        if (!value)
-            Py_CLEAR(values);
-        else
-            PyTuple_SET_ITEM(values, i, value);
-    }
+    for (int i = 0; values && i < has->count; i++) smm_set_item(&values, i, PyLong_FromLong(has->values[i]));
     return values;
 }
 
@@ -149,7 +140,7 @@ static PyObject *values_of(const smm_cuda_has *has) {
 static PyObject *write_model(const smm_cuda_model *model) {
     PyObject *d = PyDict_New();
     for (int i = 0; d && i < model->count; i++)
-        if (put(d, model->names[i], PyFloat_FromDouble(model->constants[i])) < 0) Py_CLEAR(d);
+        smm_set_key(&d, model->names[i], PyFloat_FromDouble(model->constants[i]));
     return d;
 }
 
@@ -157,45 +148,40 @@ static PyObject *write_model(const smm_cuda_model *model) {
  * their defaults; "parameters" and their meanings; "kernels", with the parameters of each and the values that the tuner
  * tries; "models", the constants of kernels whose time a model predicts. */
 static PyObject *cuda_catalog(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
-    PyObject *ops = PyDict_New();
-    PyObject *problem = PyDict_New(), *parameters = PyDict_New(), *kernels = PyDict_New(), *models = PyDict_New();
-    bool done = ops && problem && parameters && kernels && models;
-    for (int i = 0; i < SMM_OPS && done; i++) {
+    PyObject *ops = PyDict_New(), *problem = Py_BuildValue("{s:i,s:i,s:i}", "m", 0, "k", 1, "n", 0);
+    PyObject *parameters = PyDict_New(), *kernels = PyDict_New(), *models = PyDict_New();
+    for (int i = 0; i < SMM_OPS && ops; i++) {
         PyObject *dtypes = PyList_New(0);
-        for (int j = 0; j < SMM_DTYPE_COUNT && dtypes; j++) {
-            if (!smm_cuda_takes_dtype(i, j)) continue;
-            PyObject *name = PyUnicode_FromString(smm_dtypes[j].name);
-            if (!name || PyList_Append(dtypes, name) < 0) Py_CLEAR(dtypes);
-            Py_XDECREF(name);
-        }
-        done = put(ops, smm_operations[i].name, dtypes) == 0;
+        for (int j = 0; j < SMM_DTYPE_COUNT && dtypes; j++)
+            if (smm_cuda_takes_dtype(i, j)) smm_append(&dtypes, PyUnicode_FromString(smm_dtypes[j].name));
+        smm_set_key(&ops, smm_operations[i].name, dtypes);
     }
-    static const char *const sizes[] = {"m", "k", "n"};
-    for (int i = 0; i < 3 && done; i++) done = put(problem, sizes[i], PyLong_FromLong(i == 1)) == 0;
-#define NUMBER(name, usual) done = done && put(problem, #name, PyLong_FromLong(usual)) == 0;
+#define NUMBER(name, usual) \
+    if (problem) smm_set_key(&problem, #name, PyLong_FromLong(usual));
     PROBLEM_NUMBERS(NUMBER)
 #undef NUMBER
-    for (int i = 0; i < SMM_CUDA_PARAMETERS && done; i++) {
-        const smm_cuda_parameter *x = &smm_cuda_parameter_list[i];
-        done = put(parameters, x->name, PyUnicode_FromString(x->meaning)) == 0;
+    for (int i = 0; i < SMM_CUDA_PARAMETERS && parameters; i++)
+        smm_set_key(&parameters, smm_cuda_parameter_list[i].name,
+                    PyUnicode_FromString(smm_cuda_parameter_list[i].meaning));
+    for (int i = 0; i < SMM_CUDA_KERNELS && kernels && models; i++) {
+        const smm_cuda_model *model = smm_cuda_model_of(i);
+        if (model) smm_set_key(&models, smm_cuda_kernel_names[i], write_model(model));
+        PyObject *own = PyDict_New();
+        for (int j = 0; j < smm_cuda_has_count && own; j++) {
+            const smm_cuda_has *has = &smm_cuda_has_list[j];
+            if (has->kernel == i) smm_set_key(&own, smm_cuda_parameter_list[has->parameter].name, values_of(has));
+        }
+        smm_set_key(&kernels, smm_cuda_kernel_names[i], own);
     }
-    for (int i = 0; i < SMM_CUDA_KERNELS && done; i++) done = put(kernels, smm_cuda_kernel_names[i], PyDict_New()) == 0;
-    for (int i = 0; i < SMM_CUDA_KERNELS && done; i++)
-        if (smm_cuda_model_of(i)) done = put(models, smm_cuda_kernel_names[i], write_model(smm_cuda_model_of(i))) == 0;
-    for (int i = 0; i < smm_cuda_has_count && done; i++) {
-        const smm_cuda_has *has = &smm_cuda_has_list[i];
-        PyObject *of = PyDict_GetItemString(kernels, smm_cuda_kernel_names[has->kernel]);
-        done = put(of, smm_cuda_parameter_list[has->parameter].name, values_of(has)) == 0;
-    }
-    PyObject *all = done ? Py_BuildValue("{s:O,s:O,s:O,s:O,s:O}", "ops", ops, "problem", problem, "parameters",
-                                         parameters, "kernels", kernels, "models", models)
-                         : NULL;
+    if (ops && problem && parameters && kernels && models)
+        return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N}", "ops", ops, "problem", problem, "parameters", parameters,
+                             "kernels", kernels, "models", models);
     Py_XDECREF(ops);
     Py_XDECREF(problem);
     Py_XDECREF(parameters);
     Py_XDECREF(kernels);
     Py_XDECREF(models);
-    return all;
+    return NULL;
 }
 
 /* cuda_tune(rows): replace the tuned rows, dictionaries of a problem, parameters, the device's name and "by_user". */
@@ -247,10 +233,7 @@ static PyObject *cuda_plan(PyObject *Py_UNUSED(module), PyObject *args) {
     }
     const smm_cuda_device device = device_of(&problem, name, shared);
     const smm_cuda_status status = smm_cuda_plan(&problem, &device, &kernel);
-    if (status) {
-        smm_raise_cuda(status);
-        return NULL;
-    }
+    if (status) return smm_raise_cuda(status);
     return write_kernel(&kernel);
 }
 
@@ -279,7 +262,7 @@ static PyObject *cuda_predict(PyObject *Py_UNUSED(module), PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!O!i|O", &PyDict_Type, &d, &PyList_Type, &rows, &shared, &given)) return NULL;
     if (read_problem(d, &problem) < 0) return NULL;
     const Py_ssize_t count = PyList_GET_SIZE(rows);
-    PyObject *times = PyList_New(count);
+    PyObject *times = PyList_New(0);
     for (Py_ssize_t i = 0; times && i < count; i++) {
         PyObject *row = PyList_GET_ITEM(rows, i), *time = NULL;
         smm_cuda_parameters parameters;
@@ -298,10 +281,7 @@ static PyObject *cuda_predict(PyObject *Py_UNUSED(module), PyObject *args) {
                 time = PyFloat_FromDouble(ns);
             }
         }
-        if (time)
-            PyList_SET_ITEM(times, i, time);
-        else
-            Py_CLEAR(times);
+        smm_append(&times, time);
     }
     return times;
 }
@@ -328,15 +308,8 @@ static PyObject *cuda_build(PyObject *Py_UNUSED(module), PyObject *args) {
         return PyErr_Format(PyExc_ValueError,
                             "cuda_build: %s does not take m = %d, k = %d, n = %d with these parameters",
                             smm_cuda_kernel_names[kernel.parameters.kernel], problem.m, problem.k, problem.n);
-    if (!status) {
-        Py_BEGIN_ALLOW_THREADS;
-        status = smm_cuda_build(&problem, &kernel.parameters, &kernel.grid, &cubin);
-        Py_END_ALLOW_THREADS;
-    }
-    if (status) {
-        smm_raise_cuda(status);
-        return NULL;
-    }
+    if (!status) status = SMM_WITHOUT_GIL(smm_cuda_build(&problem, &kernel.parameters, &kernel.grid, &cubin));
+    if (status) return smm_raise_cuda(status);
     PyObject *result = Py_BuildValue("(y#zsO)", cubin.data, (Py_ssize_t)cubin.bytes, cubin.log, cubin.name,
                                      cubin.from_disk ? Py_True : Py_False);
     smm_cuda_free_cubin(&cubin);
@@ -351,14 +324,8 @@ static PyObject *cuda_warm(PyObject *Py_UNUSED(module), PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!i", &PyDict_Type, &d, &ordinal)) return NULL;
     if (read_problem(d, &p) < 0 || smm_configure_cuda() < 0) return NULL;
     smm_cuda_kernel kernel;
-    smm_cuda_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_ready(&p, ordinal, &kernel);
-    Py_END_ALLOW_THREADS;
-    if (status) {
-        smm_raise_cuda(status);
-        return NULL;
-    }
+    const smm_cuda_status status = SMM_WITHOUT_GIL(smm_cuda_ready(&p, ordinal, &kernel));
+    if (status) return smm_raise_cuda(status);
     PyObject *result = write_kernel(&kernel);
     if (result && PyDict_SetItemString(result, "from_disk", kernel.from_disk ? Py_True : Py_False) < 0)
         Py_CLEAR(result);
@@ -378,10 +345,7 @@ static PyObject *cuda_problem(PyObject *Py_UNUSED(module), PyObject *args, PyObj
     Py_DECREF(result);
     const smm_cuda_device *device;
     const smm_cuda_status status = trial.calls ? smm_cuda_get_device(trial.device, &device) : SMM_CUDA_OK;
-    if (status) {
-        smm_raise_cuda(status);
-        return NULL;
-    }
+    if (status) return smm_raise_cuda(status);
     if (trial.calls) trial.problem.arch = device->arch;
     return Py_BuildValue("(nNin)", (Py_ssize_t)trial.calls, write_problem(&trial.problem), trial.device,
                          (Py_ssize_t)trial.matrices);
@@ -408,13 +372,7 @@ static PyObject *cuda_time(PyObject *Py_UNUSED(module), PyObject *args, PyObject
     }
     PyObject *result = smm_call_with(&hook, args, 2, kwargs);
     PyObject *times = result ? PyTuple_New(trial.samples) : NULL;
-    for (int i = 0; times && i < trial.samples; i++) {
-        PyObject *time = PyFloat_FromDouble(trial.nanoseconds[i]);
-        if (time)
-            PyTuple_SET_ITEM(times, i, time);
-        else
-            Py_CLEAR(times);
-    }
+    for (int i = 0; times && i < trial.samples; i++) smm_set_item(&times, i, PyFloat_FromDouble(trial.nanoseconds[i]));
     if (times) return Py_BuildValue("(NN)", result, times);
     Py_XDECREF(result);
     return NULL;
@@ -422,28 +380,18 @@ static PyObject *cuda_time(PyObject *Py_UNUSED(module), PyObject *args, PyObject
 
 /* cuda_texts(kernel): a hash of the texts that it is compiled from. */
 static PyObject *cuda_texts(PyObject *Py_UNUSED(module), PyObject *name) {
-    const char *kernel = PyUnicode_AsUTF8(name);
-    if (!kernel) return NULL;
-    for (int i = 0; i < SMM_CUDA_KERNELS; i++)
-        if (!strcmp(kernel, smm_cuda_kernel_names[i])) {
-            char text[17];
-            snprintf(text, sizeof text, "%016llx", (unsigned long long)smm_cuda_texts(i));
-            return PyUnicode_FromString(text);
-        }
-    return PyErr_Format(PyExc_ValueError, "there is no CUDA kernel '%s'", kernel);
+    const char *text = PyUnicode_AsUTF8(name);
+    const int kernel = text ? kernel_named(text) : -1;
+    if (kernel < 0) return NULL;
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)smm_cuda_texts(kernel));
+    return PyUnicode_FromString(hash);
 }
 
 /* cuda_device(ordinal): (name, architecture, shared memory of a block). */
 static PyObject *cuda_device(PyObject *Py_UNUSED(module), PyObject *ordinal) {
-    const smm_cuda_device *device;
-    const long number = PyLong_AsLong(ordinal);
-    if ((number == -1 && PyErr_Occurred()) || smm_configure_cuda() < 0) return NULL;
-    const smm_cuda_status status = smm_cuda_get_device((int)number, &device);
-    if (status) {
-        smm_raise_cuda(status);
-        return NULL;
-    }
-    return Py_BuildValue("(sii)", device->name, device->arch, device->shared_memory);
+    const smm_cuda_device *const device = smm_device_numbered(ordinal);
+    return device ? Py_BuildValue("(sii)", device->name, device->arch, device->shared_memory) : NULL;
 }
 
 /* cuda_takes(gufunc, dtype, m, k, n): whether there is a kernel for these sizes. */
@@ -471,10 +419,7 @@ static PyObject *cuda_nvrtc_version(PyObject *Py_UNUSED(module), PyObject *Py_UN
     int major = 0, minor = 0;
     if (smm_configure_cuda() < 0) return NULL;
     const smm_cuda_status status = smm_cuda_nvrtc(&nvrtc);
-    if (status) {
-        smm_raise_cuda(status);
-        return NULL;
-    }
+    if (status) return smm_raise_cuda(status);
     nvrtc->version(&major, &minor);
     return PyUnicode_FromFormat("%d.%d", major, minor);
 }

@@ -1,5 +1,6 @@
 /* device_memory.c: lifetimes of the memory of arrays on CUDA devices: of operands, until a launch has finished with it;
- * of new arrays for libraries whose own arrays cannot be written to; and of smallmm's arrays that others read. */
+ * of new arrays for libraries whose own arrays cannot be written to; and of arrays of smallmm and NumPy that others
+ * read. */
 #include "buffers.h"
 
 #include <pthread.h>
@@ -69,18 +70,21 @@ static void hold(const smm_cuda_functions *driver, smm_buffer *b, void *stream) 
     smm_close_buffer(b);
 }
 
-void smm_hold_buffers(smm_buffer buffers[], int count, int device, void *stream) {
+void smm_release_buffers(smm_buffer buffers[], int count, bool launched, int device, void *stream) {
+    PyObject *type, *raised, *trace;
     const smm_cuda_functions *driver;
     const smm_cuda_device *of;
-    const bool current =
-        !smm_cuda_driver(&driver) && !smm_cuda_get_device(device, &of) && !driver->context_push(of->context);
+    bool pushed = false;
+    PyErr_Fetch(&type, &raised, &trace); /* a library may run Python when it takes an array back */
+    const bool current = launched && !smm_cuda_driver(&driver) && !smm_cuda_enter(device, &of, &pushed);
     if (current) give_back(driver);
     for (int i = 0; i < count; i++)
         if (current)
             hold(driver, &buffers[i], stream);
         else
             smm_close_buffer(&buffers[i]);
-    if (current) driver->context_pop(&(void *){NULL});
+    smm_cuda_leave(pushed);
+    PyErr_Restore(type, raised, trace);
 }
 
 /* --- memory that other libraries take over or read, by DLPack --- */
@@ -91,9 +95,9 @@ typedef struct memory {
         DLManagedTensor tensor;
         DLManagedTensorVersioned versioned;
     };
-    PyObject *owner; /* NULL: the memory was allocated for the tensor */
-    int device;
-    int64_t sizes[]; /* shape, then strides */
+    PyObject *owner;       /* NULL: the memory was allocated for the tensor, */
+    smm_cuda_resource its; /* and is this */
+    int64_t sizes[];       /* shape, then strides */
 } memory;
 
 static memory *new_memory(int dims) { return calloc(1, sizeof(memory) + 2 * (size_t)dims * sizeof(int64_t)); }
@@ -102,13 +106,8 @@ static memory *new_memory(int dims) { return calloc(1, sizeof(memory) + 2 * (siz
  * dropped the array long before. */
 static void free_memory(DLManagedTensor *tensor) {
     memory *m = tensor->manager_ctx;
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
-    if (!smm_cuda_driver(&driver) && !smm_cuda_get_device(m->device, &device) &&
-        !driver->context_push(device->context)) {
-        driver->release((uintptr_t)tensor->dl_tensor.data, NULL);
-        driver->context_pop(&(void *){NULL});
-    }
+    m->its.stream = NULL; /* that of the array may be gone */
+    smm_cuda_release(&m->its);
     free(m);
 }
 
@@ -125,6 +124,40 @@ static void drop_owner(memory *m) {
 static void drop_tensor(DLManagedTensor *tensor) { drop_owner(tensor->manager_ctx); }
 
 static void drop_versioned(DLManagedTensorVersioned *tensor) { drop_owner(tensor->manager_ctx); }
+
+/* Of the memory that an object keeps; m->sizes are known, and the owner follows. */
+static void describe(memory *m, void *data, DLDevice device, int dims, DLDataType dtype, bool versioned, bool copied) {
+    const DLTensor its = {
+        .data = data, .device = device, .ndim = dims, .dtype = dtype, .shape = m->sizes, .strides = m->sizes + dims};
+    if (versioned)
+        m->versioned = (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+                                                  .manager_ctx = m,
+                                                  .deleter = drop_versioned,
+                                                  .flags = copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0,
+                                                  .dl_tensor = its};
+    else
+        m->tensor = (DLManagedTensor){.manager_ctx = m, .deleter = drop_tensor, .dl_tensor = its};
+}
+
+PyObject *smm_lend(PyObject *output, const DLPackExchangeAPI *api) {
+    PyObject *owner = PyArray_CheckExact(output) ? Py_NewRef(output) : PyArray_FromScalar(output, NULL), *result = NULL;
+    if (!owner) return NULL;
+    PyArrayObject *array = (PyArrayObject *)owner;
+    const int dims = PyArray_NDIM(array);
+    memory *m = new_memory(dims);
+    if (!m) {
+        Py_DECREF(owner);
+        return PyErr_NoMemory();
+    }
+    for (int d = 0; d < dims; d++) {
+        m->sizes[d] = PyArray_DIM(array, d);
+        m->sizes[dims + d] = PyArray_STRIDE(array, d) / PyArray_ITEMSIZE(array);
+    }
+    describe(m, PyArray_DATA(array), (DLDevice){kDLCPU, 0}, dims, smm_dlpack_of_numpy(PyArray_TYPE(array)), true,
+             false);
+    m->owner = owner;
+    return api->managed_tensor_to_py_object_no_sync(&m->versioned, (void **)&result) ? NULL : result;
+}
 
 static const char TENSOR[] = "dltensor", VERSIONED[] = "dltensor_versioned";
 
@@ -158,20 +191,7 @@ static PyObject *device_capsule(PyObject *Py_UNUSED(module), PyObject *args) {
         m->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
         m->sizes[dims + i] = PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i));
     }
-    const DLTensor its = {.data = (void *)(uintptr_t)address,
-                          .device = {kDLCUDA, device},
-                          .ndim = dims,
-                          .dtype = dtype,
-                          .shape = m->sizes,
-                          .strides = m->sizes + dims};
-    if (versioned)
-        m->versioned = (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
-                                                  .manager_ctx = m,
-                                                  .deleter = drop_versioned,
-                                                  .flags = copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0,
-                                                  .dl_tensor = its};
-    else
-        m->tensor = (DLManagedTensor){.manager_ctx = m, .deleter = drop_tensor, .dl_tensor = its};
+    describe(m, (void *)(uintptr_t)address, (DLDevice){kDLCUDA, device}, dims, dtype, versioned, copied);
     PyObject *capsule = PyErr_Occurred() ? NULL : PyCapsule_New(m, versioned ? VERSIONED : TENSOR, free_capsule);
     if (!capsule) {
         free(m);
@@ -197,7 +217,6 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
     memory *m = new_memory((int)PyTuple_GET_SIZE(shape));
     if (!m) return PyErr_NoMemory();
     size_t bytes = dtype.bits / 8;
-    m->device = ordinal;
     m->tensor = (DLManagedTensor){.manager_ctx = m, .deleter = free_memory};
     m->tensor.dl_tensor = (DLTensor){
         .device = {kDLCUDA, ordinal}, .ndim = (int32_t)PyTuple_GET_SIZE(shape), .dtype = dtype, .shape = m->sizes};
@@ -205,28 +224,20 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
         m->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
         bytes *= m->sizes[i];
     }
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
-    unsigned long long address = 0;
-    smm_cuda_status status = smm_cuda_get_device(ordinal, &device);
-    if (!status) status = smm_cuda_driver(&driver);
-    if (!status) status = smm_cuda_check(driver->context_push(device->context), "cuCtxPushCurrent");
-    if (!status) {
-        status = smm_cuda_check(driver->allocate(&address, bytes ? bytes : 1, (void *)stream), "cuMemAllocAsync");
-        driver->context_pop(&(void *){NULL});
-    }
+    m->its = (smm_cuda_resource){
+        .kind = SMM_CUDA_ON_DEVICE, .device = ordinal, .bytes = bytes ? bytes : 1, .stream = (void *)stream};
+    const smm_cuda_status status = PyErr_Occurred() ? SMM_CUDA_OK : smm_cuda_acquire(&m->its);
     if (status || PyErr_Occurred()) {
         free(m);
-        if (status) smm_raise_cuda(status);
-        return NULL;
+        return status ? smm_raise_cuda(status) : NULL;
     }
-    m->tensor.dl_tensor.data = (void *)(uintptr_t)address;
+    m->tensor.dl_tensor.data = m->its.address;
     PyObject *capsule = PyCapsule_New(&m->tensor, TENSOR, free_capsule);
     if (!capsule) {
         free_memory(&m->tensor);
         return NULL;
     }
-    return Py_BuildValue("(NK)", capsule, address);
+    return Py_BuildValue("(NK)", capsule, (unsigned long long)(uintptr_t)m->its.address);
 }
 
 int smm_add_device_memory(PyObject *module) {

@@ -27,14 +27,8 @@ static PyObject *cuda_program(PyObject *Py_UNUSED(module), PyObject *args) {
                           &kernel.grid.shared) ||
         smm_configure_cuda() < 0)
         return NULL;
-    smm_cuda_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_load_program(text, device, &kernel);
-    Py_END_ALLOW_THREADS;
-    if (status) {
-        smm_raise_cuda(status);
-        return NULL;
-    }
+    const smm_cuda_status status = SMM_WITHOUT_GIL(smm_cuda_load_program(text, device, &kernel));
+    if (status) return smm_raise_cuda(status);
     program_kernel *x = malloc(sizeof *x);
     if (!x) return PyErr_NoMemory();
     *x = (program_kernel){kernel, device};
@@ -50,14 +44,8 @@ static PyObject *cuda_build_program(PyObject *Py_UNUSED(module), PyObject *args)
     int arch;
     smm_cuda_cubin cubin;
     if (!PyArg_ParseTuple(args, "si", &text, &arch) || smm_configure_cuda() < 0) return NULL;
-    smm_cuda_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_build_program(text, arch, &cubin);
-    Py_END_ALLOW_THREADS;
-    if (status) {
-        smm_raise_cuda(status);
-        return NULL;
-    }
+    const smm_cuda_status status = SMM_WITHOUT_GIL(smm_cuda_build_program(text, arch, &cubin));
+    if (status) return smm_raise_cuda(status);
     PyObject *result =
         Py_BuildValue("(y#zO)", cubin.data, (Py_ssize_t)cubin.bytes, cubin.log, cubin.from_disk ? Py_True : Py_False);
     smm_cuda_free_cubin(&cubin);
@@ -99,11 +87,7 @@ static int launch(PyObject *one, PyObject *numbers, const smm_buffer b[], int co
     }
     if (PyErr_Occurred()) return -1;
     smm_cuda_status status = SMM_CUDA_OK;
-    if (blocks) {
-        Py_BEGIN_ALLOW_THREADS;
-        status = smm_cuda_run_program(&x->kernel, blocks, words, x->device, stream);
-        Py_END_ALLOW_THREADS;
-    }
+    if (blocks) status = SMM_WITHOUT_GIL(smm_cuda_run_program(&x->kernel, blocks, words, x->device, stream));
     if (status) smm_raise_cuda(status);
     return status ? -1 : 0;
 }
@@ -131,21 +115,15 @@ static PyObject *device_program(PyObject *Py_UNUSED(module), PyObject *const *ar
     const intptr_t stream = PyLong_AsSsize_t(args[1]);
     if (PyErr_Occurred()) return NULL;
     smm_buffer *b = PyMem_Calloc((size_t)count, sizeof *b);
-    PyObject *layouts = PyTuple_New(count), *type, *raised, *trace;
+    PyObject *layouts = PyTuple_New(count);
     bool done = b && layouts;
     for (int i = 0; i < count && done; i++) {
         done = smm_open_buffer(args[4 + i], PyTuple_GET_ITEM(args[2], i), stream, &b[i]) == 0;
-        PyObject *layout = done ? layout_of(&b[i]) : NULL;
-        done = layout;
-        if (done) PyTuple_SET_ITEM(layouts, i, layout);
+        if (done) smm_set_item(&layouts, i, layout_of(&b[i]));
+        done = done && layouts;
     }
     done = done && launch_all(args[0], layouts, args[3], b, count, (void *)stream) == 0;
-    PyErr_Fetch(&type, &raised, &trace); /* a library may run Python when it takes an array back */
-    if (done)
-        smm_hold_buffers(b, count, b->x.device.device_id, (void *)stream);
-    else
-        for (int i = 0; i < count && b; i++) smm_close_buffer(&b[i]);
-    PyErr_Restore(type, raised, trace);
+    if (b) smm_release_buffers(b, count, done, b->x.device.device_id, (void *)stream);
     Py_XDECREF(layouts);
     PyMem_Free(b);
     if (!done) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
@@ -261,12 +239,8 @@ PyObject *smm_run_on_device(const smm_device_call *x, PyObject *const *args, con
         if (b[i].api) words[at++] = (intptr_t)b[i].x.data;
     for (int i = 0; i < x->outputs && outputs; i++) {
         void *data = NULL;
-        PyObject *output = new_array(x, &x->array[x->inputs + i], &data);
+        smm_set_item(&outputs, i, new_array(x, &x->array[x->inputs + i], &data));
         words[at++] = (intptr_t)data;
-        if (output)
-            PyTuple_SET_ITEM(outputs, i, output);
-        else
-            Py_CLEAR(outputs);
     }
     for (int i = 0; i < x->inputs && outputs; i++) {
         if (b[i].api) continue;
@@ -276,14 +250,11 @@ PyObject *smm_run_on_device(const smm_device_call *x, PyObject *const *args, con
     void *stream = NULL;
     if (outputs && (PyErr_Occurred() || x->api->current_work_stream(kDLCUDA, x->device, &stream))) Py_CLEAR(outputs);
     if (!outputs || !x->blocks) return outputs;
-    smm_cuda_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_run_program(&kernel->kernel, x->blocks, words, x->device, stream);
-    Py_END_ALLOW_THREADS;
+    const smm_cuda_status status =
+        SMM_WITHOUT_GIL(smm_cuda_run_program(&kernel->kernel, x->blocks, words, x->device, stream));
     if (!status) return outputs;
-    smm_raise_cuda(status);
     Py_DECREF(outputs);
-    return NULL;
+    return smm_raise_cuda(status);
 }
 
 /* Pinned memory for infos of a device: as many pieces as calls were ever in flight at once. */

@@ -56,28 +56,20 @@ static PyType_Spec spec = {
 };
 static PyTypeObject *resource_type;
 
-static PyObject *raised(smm_cuda_status status) {
-    smm_raise_cuda(status);
-    return NULL;
-}
-
 static PyObject *acquired(smm_cuda_resource its, PyObject *kept) {
-    smm_cuda_status status;
     if (smm_configure_cuda() < 0) return NULL;
     resource *r = PyObject_New(resource, resource_type);
     if (!r) return NULL;
     r->its = its;
     r->its.address = NULL;
     r->kept = Py_XNewRef(kept);
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_acquire(&its);
-    Py_END_ALLOW_THREADS;
+    const smm_cuda_status status = SMM_WITHOUT_GIL(smm_cuda_acquire(&its));
     if (!status) {
         r->its = its;
         return (PyObject *)r;
     }
     Py_DECREF(r);
-    return raised(status);
+    return smm_raise_cuda(status);
 }
 
 static PyObject *cuda_stream(PyObject *Py_UNUSED(module), PyObject *device) {
@@ -127,18 +119,15 @@ static PyObject *cuda_copy(PyObject *Py_UNUSED(module), PyObject *args) {
     PyThreadState *released = waits ? PyEval_SaveThread() : NULL;
     const smm_cuda_status status = smm_cuda_copy(device, (void *)to, (const void *)from, (size_t)bytes, (void *)stream);
     if (released) PyEval_RestoreThread(released);
-    return status ? raised(status) : Py_NewRef(Py_None);
+    return status ? smm_raise_cuda(status) : Py_NewRef(Py_None);
 }
 
 static PyObject *cuda_wait(PyObject *Py_UNUSED(module), PyObject *args) {
     int device;
     Py_ssize_t stream;
-    smm_cuda_status status;
     if (!PyArg_ParseTuple(args, "in", &device, &stream)) return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = smm_cuda_wait(device, (void *)stream);
-    Py_END_ALLOW_THREADS;
-    return status ? raised(status) : Py_NewRef(Py_None);
+    const smm_cuda_status status = SMM_WITHOUT_GIL(smm_cuda_wait(device, (void *)stream));
+    return status ? smm_raise_cuda(status) : Py_NewRef(Py_None);
 }
 
 static PyObject *cuda_is_capturing(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -147,7 +136,7 @@ static PyObject *cuda_is_capturing(PyObject *Py_UNUSED(module), PyObject *args) 
     bool capturing = false;
     if (!PyArg_ParseTuple(args, "in", &device, &stream)) return NULL;
     const smm_cuda_status status = smm_cuda_is_capturing(device, (void *)stream, &capturing);
-    return status ? raised(status) : PyBool_FromLong(capturing);
+    return status ? smm_raise_cuda(status) : PyBool_FromLong(capturing);
 }
 
 static PyObject *cuda_is_pinned(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -156,7 +145,7 @@ static PyObject *cuda_is_pinned(PyObject *Py_UNUSED(module), PyObject *args) {
     bool pinned = false;
     if (!PyArg_ParseTuple(args, "inn", &device, &address, &bytes)) return NULL;
     const smm_cuda_status status = smm_cuda_is_pinned(device, (const void *)address, (size_t)bytes, &pinned);
-    return status ? raised(status) : PyBool_FromLong(pinned);
+    return status ? smm_raise_cuda(status) : PyBool_FromLong(pinned);
 }
 
 static PyObject *cuda_mapped(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -165,22 +154,19 @@ static PyObject *cuda_mapped(PyObject *Py_UNUSED(module), PyObject *args) {
     void *address = NULL;
     if (!PyArg_ParseTuple(args, "in", &device, &memory)) return NULL;
     const smm_cuda_status status = smm_cuda_mapped(device, (void *)memory, &address);
-    return status ? raised(status) : PyLong_FromVoidPtr(address);
+    return status ? smm_raise_cuda(status) : PyLong_FromVoidPtr(address);
 }
 
 static PyObject *cuda_integrated(PyObject *Py_UNUSED(module), PyObject *ordinal) {
-    const smm_cuda_device *device;
-    const long number = PyLong_AsLong(ordinal);
-    if ((number == -1 && PyErr_Occurred()) || smm_configure_cuda() < 0) return NULL;
-    const smm_cuda_status status = smm_cuda_get_device((int)number, &device);
-    return status ? raised(status) : PyBool_FromLong(device->integrated);
+    const smm_cuda_device *const device = smm_device_numbered(ordinal);
+    return device ? PyBool_FromLong(device->integrated) : NULL;
 }
 
 static PyObject *cuda_count(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
     int count = 0;
     const smm_cuda_status status = smm_configure_cuda() < 0 ? SMM_CUDA_FAILED : smm_cuda_count(&count);
     if (PyErr_Occurred()) return NULL;
-    return status ? raised(status) : PyLong_FromLong(count);
+    return status ? smm_raise_cuda(status) : PyLong_FromLong(count);
 }
 
 static PyObject *host_copy(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -210,6 +196,6 @@ static PyMethodDef methods[] = {
 
 int smm_add_transfers(PyObject *module) {
     resource_type = (PyTypeObject *)PyType_FromSpec(&spec);
-    if (!resource_type || PyModule_AddObjectRef(module, "CudaResource", (PyObject *)resource_type) < 0) return -1;
+    if (smm_add(module, "CudaResource", Py_XNewRef(resource_type)) < 0) return -1;
     return PyModule_AddFunctions(module, methods);
 }

@@ -298,18 +298,11 @@ PyObject *smm_loops_in(PyObject *Py_UNUSED(module), PyObject *args) {
  * included. */
 PyObject *smm_explain_loops(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs) {
     explanation x = {.count = 0}, *const outer = current_explanation;
-    PyObject *rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
-    if (!rest || !PyTuple_GET_SIZE(args)) {
-        Py_XDECREF(rest);
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "explain_loops() takes a function");
-        return NULL;
-    }
     current_explanation = &x;
     smm_add_to(&watchers, 1);
-    PyObject *result = PyObject_Call(PyTuple_GET_ITEM(args, 0), rest, kwargs);
+    PyObject *result = smm_call_with(smm_current_hook, args, 0, kwargs);
     smm_add_to(&watchers, -1);
     current_explanation = outer;
-    Py_DECREF(rest);
     Py_XDECREF(result);
     if (!result) {
         if (!x.count || !PyErr_ExceptionMatches(PyExc_Exception)) return NULL;
@@ -320,13 +313,9 @@ PyObject *smm_explain_loops(PyObject *Py_UNUSED(module), PyObject *args, PyObjec
         const expectation *e = &x.of[i];
         const bool never = e->order == ORDERS - 1 || e->fewest == INTPTR_MAX;
         PyObject *least = never ? Py_NewRef(Py_None) : PyLong_FromSsize_t(e->fewest);
-        PyObject *entry = !least
-                              ? NULL
-                              : Py_BuildValue("(ssnnnNs)", rows[e->row].g.name, smm_dtypes[e->dtype].name,
-                                              (Py_ssize_t)(e->order < ORDERS - 1 ? e->order : 0), (Py_ssize_t)e->calls,
-                                              (Py_ssize_t)e->matrices, least, smm_outcomes[e->what]);
-        if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
-        Py_XDECREF(entry);
+        smm_append(&list, Py_BuildValue("(ssnnnNs)", rows[e->row].g.name, smm_dtypes[e->dtype].name,
+                                        (Py_ssize_t)(e->order < ORDERS - 1 ? e->order : 0), (Py_ssize_t)e->calls,
+                                        (Py_ssize_t)e->matrices, least, smm_outcomes[e->what]));
     }
     return list;
 }
