@@ -16,7 +16,7 @@ const char *const smm_outcomes[OUTCOMES] = {
 static const char *const names[ROWS] = {
 #define SMM_LEAST(...)
 #define SMM_PATCHED(ufunc, ...) #ufunc,
-#define SMM_PATCHED_TORCH(op, name, ...) "aten." name,
+#define SMM_PATCHED_TORCH(op, overload, ...) "aten." #op, "aten." overload,
 #include "patched.def"
 #include "patched_torch.def"
 #undef SMM_PATCHED_TORCH
@@ -114,10 +114,8 @@ PyObject *smm_loop_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignor
                 const intptr_t calls = singles + __atomic_load_n(&x->calls, __ATOMIC_RELAXED);
                 const intptr_t matrices = singles + __atomic_load_n(&x->matrices, __ATOMIC_RELAXED);
                 if (!calls) continue;
-                PyObject *entry = Py_BuildValue("(sisnn)", names[row], order < ORDERS - 1 ? order : 0,
-                                                smm_outcomes[what], (Py_ssize_t)calls, (Py_ssize_t)matrices);
-                if (!entry || PyList_Append(list, entry) < 0) Py_CLEAR(list);
-                Py_XDECREF(entry);
+                smm_append(&list, Py_BuildValue("(sisnn)", names[row], order < ORDERS - 1 ? order : 0,
+                                                smm_outcomes[what], (Py_ssize_t)calls, (Py_ssize_t)matrices));
             }
     return list;
 }
@@ -141,18 +139,16 @@ PyObject *smm_set_fewest(PyObject *Py_UNUSED(module), PyObject *matrices) {
     Py_RETURN_NONE;
 }
 
+/* The names of some functions, without what stands before them. */
+static PyObject *names_of(int first, int end, const char *before) {
+    PyObject *tuple = PyTuple_New(end - first);
+    for (int row = first; row < end && tuple; row++)
+        smm_set_item(&tuple, row - first, PyUnicode_FromString(names[row] + strlen(before)));
+    return tuple;
+}
+
 int smm_add_patched(PyObject *module) {
     set_fewest(0);
-    PyObject *patched = PyTuple_New(NUMPY_ROWS), *operators = PyTuple_New(ROWS - NUMPY_ROWS);
-    for (int row = 0; row < ROWS && patched && operators; row++) {
-        const bool is_torch = row >= NUMPY_ROWS;
-        PyObject *name = PyUnicode_FromString(is_torch ? names[row] + strlen("aten.") : names[row]);
-        if (!name) Py_CLEAR(patched);
-        if (name) PyTuple_SET_ITEM(is_torch ? operators : patched, is_torch ? row - NUMPY_ROWS : row, name);
-    }
-    const bool failed = !patched || !operators || PyModule_AddObjectRef(module, "patched", patched) < 0 ||
-                        PyModule_AddObjectRef(module, "patched_torch", operators) < 0;
-    Py_XDECREF(patched);
-    Py_XDECREF(operators);
-    return failed ? -1 : 0;
+    if (smm_add(module, "patched", names_of(0, NUMPY_ROWS, "")) < 0) return -1;
+    return smm_add(module, "patched_torch", names_of(NUMPY_ROWS, ROWS, "aten."));
 }

@@ -8,11 +8,11 @@
 typedef enum outcome { SERVED, FEW, LARGE, OVERLAP, EXCEPTIONAL, OTHER, REFUSED, OUTCOMES } outcome;
 extern const char *const smm_outcomes[OUTCOMES];
 
-/* Functions of NumPy, then operators of PyTorch. */
+/* Functions of NumPy, then operators of PyTorch, each without out= and with it. */
 enum {
 #define SMM_LEAST(...)
 #define SMM_PATCHED(ufunc, ...) ROW_##ufunc,
-#define SMM_PATCHED_TORCH(op, ...) ROW_aten_##op,
+#define SMM_PATCHED_TORCH(op, ...) ROW_aten_##op, ROW_aten_##op##_out,
 #include "patched.def"
     NUMPY_ROWS,
     BEFORE_TORCH = NUMPY_ROWS - 1,
