@@ -38,8 +38,7 @@ MANY_TEMPORARIES = 1 << 15
 # A program of all steps is made for arrays of a kind (dtypes, core shapes and strides) after so many calls.
 # One of many elements counts as several: it costs as much as a hundred of single matrices
 RECORDED_AFTER, ELEMENTS_OF_A_CALL = 8, 1 << 14
-MOST_RECORDED = 1 << 11  # elements of a matrix,
-MOST_OF_STEPS = 1 << 14  # or of arrays whose library has no operations, so that each step is a kernel
+MOST_RECORDED = 1 << 11  # elements of a matrix
 MOST_KINDS = 256
 # Elements of a stack for which a program is faster than NumPy's operations on blocks, whatever the threads
 MOST_OF_FEW_THREADS = 1 << 14
@@ -170,15 +169,14 @@ class Composition:
         return True
 
     def on_device(self, given: Sequence[Any], operands: dict[str, Any]) -> list[Any] | None:
-        """The results for arrays of a device, and numbers, by one kernel of all steps, or by one for each if
-        their library has no operations; None if there is none. given: what the caller gave, of which operands
-        were made; () if that includes outputs."""
+        """The results for arrays of a device, and numbers, by one kernel of all steps; None if there is none.
+        given: what the caller gave, of which operands were made; () if that includes outputs."""
         inner = zip(operands.values(), self.core_inputs, strict=True)
         cores = [() if _is_number(x) else tuple(x.shape)[x.ndim - len(dims) :] for x, dims in inner]
         like = next(x for x in operands.values() if not _is_number(x))
         key = str(like.dtype), tuple(cores), tuple(map(_is_number, operands.values()))
         most = max(map(prod, cores))
-        if most > MOST_RECORDED and (most > MOST_OF_STEPS or later("_programs.compose").has_namespace(like)):
+        if most > MOST_RECORDED:
             return None
         if key not in self._plans:
             self._plans.keep(key, later("_programs.plan").device_plan_of(self, like, cores))
@@ -194,7 +192,7 @@ class Composition:
             return None
         results, launched = found
         same = [x is y for x, y in zip(given, operands.values(), strict=False)]
-        if launched and given and all(same) and all(map(is_met_on_device, given, arrays)):
+        if given and all(same) and all(map(is_met_on_device, given, arrays)):
             kept = self._prepared.add_on_device(
                 launched, tuple(given), tuple(results), {}, self._info, None, None
             )

@@ -32,7 +32,7 @@ from .._base.shapes import (
     takes_complex_on_device,
 )
 from .._libraries import library_of, on_device, type_name
-from .._libraries.base import CUDA, BareDevice, Device
+from .._libraries.base import CUDA, Device
 from .._libraries.dlpack import refuse_without_ml_dtypes
 from . import by_library
 
@@ -139,7 +139,7 @@ def call(
         results = results or list(composition.run(library.namespace, tuple(operands.values())))
     elif sizes["n"] == 0 or (sizes.get("m") == 0 and not is_of_diagonals(operation)):
         results = _of_nothing(library, gufunc, operands, shaped)
-    elif not isinstance(library, BareDevice) and by_library.takes(gufunc.__name__, sizes, most):
+    elif library.has_linear_algebra and by_library.takes(gufunc.__name__, sizes, most):
         results = list(by_library.call(library, gufunc.__name__, operands))
     elif sizes.get("k") == 0:
         results = _without_columns(op, library, gufunc, operands, infos["b"].shape, outputs)
@@ -148,7 +148,12 @@ def call(
     else:
         raise NotImplementedError(
             f"{op}: no kernel takes {sizes.get('m', sizes['n'])} x {sizes['n']} matrices on a device (they "
-            f"take min(m, n) <= {most} and m n <= {most**2}); {library.name} may"
+            f"take min(m, n) <= {most} and m n <= {most**2}); "
+            + (
+                f"{library.name} may"
+                if library.has_linear_algebra
+                else "copy them to the host, or pass arrays of PyTorch, CuPy or JAX, which may"
+            )
         )
     answers = []
     for output, own, result, out in zip(

@@ -11,6 +11,7 @@ from .. import _core
 from .._base.errors import shown
 from .._base.later import later
 from .._base.options import integer
+from .._base.shapes import NUMBERS
 from .._libraries import library_of, on_device, type_name
 from .._libraries.base import CUDA
 
@@ -19,16 +20,29 @@ DEFAULT_STREAM = 1  # CU_STREAM_LEGACY, which waits for streams that others make
 KINDS = "biufc"
 
 
+def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
+    def operator(self: DeviceArray, *others: Any) -> Any:
+        if not all(type(x) in NUMBERS or hasattr(x, "dtype") for x in others):
+            return NotImplemented
+        operands = (*others, self) if reflected else (self, *others)
+        return getattr(self.__array_namespace__(), name)(*operands)
+
+    return operator
+
+
 class DeviceArray:
     """An array on a CUDA device, of which `to_device` makes one and `to_host` an array of NumPy again.
 
-    Functions of smallmm take it, and return others. Indices without lists of numbers, `swapaxes` and `mT`
-    give views. Other libraries read it without a copy: by DLPack (``torch.from_dlpack(x)``), or by
-    ``__cuda_array_interface__`` (Numba). ``x[...] = a`` copies an array of the host or a device of that shape
-    and dtype, and waits until that is done. Work is ordered on the default stream.
+    Functions of smallmm take it, and return others. It has operators, each of which is a kernel, and the
+    functions of the array API (``x.__array_namespace__()``) but for those of linear algebra, which are
+    smallmm's. Indices without lists of numbers, `swapaxes` and `mT` give views. Other libraries read it
+    without a copy: by DLPack (``torch.from_dlpack(x)``), or by ``__cuda_array_interface__`` (Numba).
+    ``x[...] = a`` copies an array of the host or a device of that shape and dtype, and waits until that is
+    done. Work is ordered on the default stream.
     """
 
     __module__ = "smallmm.cuda"
+    __array_priority__ = 1000  # so that NumPy leaves operators to this one
     _read_by_interface = True  # by smallmm, for which nothing has to be held until a launch is done
     __slots__ = ("_address", "_kept", "device", "dtype", "shape", "strides")
 
@@ -135,20 +149,41 @@ class DeviceArray:
 
     def astype(self, dtype: Any) -> DeviceArray:
         """A new array of these elements in another dtype."""
-        return later("_programs.elements").converted(self, dtype=np.dtype(dtype).name)
+        converted: DeviceArray = self.__array_namespace__().astype(self, dtype)
+        return converted
 
     def conj(self) -> DeviceArray:
         """The complex conjugate: itself if it is real."""
-        return later("_programs.elements").conjugated(self) if self.dtype.kind == "c" else self
+        return self.__array_namespace__().conj(self) if self.dtype.kind == "c" else self
 
-    def narrowed(self) -> DeviceArray:
-        """Pivots as int32."""
-        return later("_programs.elements").narrowed(self)
+    def any(self) -> bool:
+        """Whether some element is not 0. The device is waited for."""
+        return bool(self.to_host().any())
 
-    def norms(self) -> DeviceArray:
-        """Of a vector, or of the columns of each matrix."""
-        elements = later("_programs.elements")
-        return (elements.norm if self.ndim == 1 else elements.norms_of_columns)(self)
+    def all(self) -> bool:
+        """Whether no element is 0. The device is waited for."""
+        return bool(self.to_host().all())
+
+    def __bool__(self) -> bool:
+        return bool(self.to_host())  # NumPy refuses several elements
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API, but for those of linear algebra, which are smallmm's."""
+        return later("_programs.elements").namespace_on(self.device)
+
+    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", reflected=True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", reflected=True)
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", reflected=True)
+    __pow__ = _operator("pow")
+    __and__, __or__, __invert__ = map(_operator, ("bitwise_and", "bitwise_or", "bitwise_invert"))
+    __lt__, __le__, __gt__, __ge__ = map(_operator, ("less", "less_equal", "greater", "greater_equal"))
+    __eq__, __ne__ = map(_operator, ("equal", "not_equal"))
+    __neg__, __pos__, __abs__ = map(_operator, ("negative", "positive", "abs"))
+    __hash__ = object.__hash__
+
+    def __matmul__(self, other: Any) -> Any:
+        return later("_functions.products").matmul(self, other)
 
     def __len__(self) -> int:
         if not self.shape:

@@ -140,6 +140,7 @@ class Device:
     """A library's arrays on one CUDA device: its current stream, new arrays, conversions."""
 
     writable = True
+    has_linear_algebra = True  # of matrices that are too large for the kernels
 
     def __init__(self, name: str, device: int):
         self.name = name

@@ -1,4 +1,4 @@
-"""smallmm's own arrays on a device, which know how to make others."""
+"""smallmm's own arrays on a device, which know how to make others and have a namespace of the array API."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .base import BareDevice
-from .numpy import NumPy
+from .._base.later import later
+from .base import Device
+from .numpy import NumPy, every
 
 
 class DeviceArrays(NumPy):
@@ -17,11 +18,17 @@ class DeviceArrays(NumPy):
     def to_host(self, x: Any) -> np.ndarray:
         return x.to_host()
 
+    def windows(self, x: Any, window: int, axis: int, step: int) -> Any:
+        view = x.viewed(np.lib.stride_tricks.sliding_window_view, window, axis)
+        return every(view, x.__array_namespace__().moveaxis, axis, step)
+
     def on(self, x: Any, device: int) -> OwnDevice:
         return OwnDevice(self.name, x, device)
 
 
-class OwnDevice(BareDevice):
+class OwnDevice(Device):
+    has_linear_algebra = False
+
     def __init__(self, name: str, x: Any, device: int):
         super().__init__(name, device)
         self._like = x
@@ -37,14 +44,12 @@ class OwnDevice(BareDevice):
         result[...] = x
         return result
 
-    def astype(self, x: Any, dtype: str) -> Any:
-        return x.astype(dtype)
+    @property
+    def namespace(self) -> Any:
+        return self._like.__array_namespace__()
 
     def narrowed(self, pivots: Any) -> Any:
-        return pivots.narrowed()
-
-    def norms(self, b: Any) -> Any:
-        return b.norms()
+        return later("_programs.elements").narrowed(pivots)
 
     def layout(self, x: Any) -> tuple[int, ...]:
         return x.strides
@@ -55,6 +60,3 @@ class OwnDevice(BareDevice):
 
     def index(self, places: np.ndarray) -> Any:
         return places
-
-    def take(self, x: Any, index: Any) -> Any:
-        return self.concat([x[i : i + 1] for i in index.tolist()])

@@ -2,21 +2,19 @@
 all steps, which the device may have no room for. Between calls of gufuncs, element-wise steps are programs
 whose matrices are numbers, and arrays come side by side by programs whose matrices are lines."""
 
-from collections.abc import Callable
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from .._base.shapes import broadcast_shapes
 from .._gpu.device import same_device
-from .._gpu.device_array import DeviceArray, is_dense
+from .._gpu.device_array import DeviceArray
 from .compile import NotCompiled
 from .compose import has_namespace, namespace_of
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
-from .dtypes import FLOATS, INT32
+from .dtypes import FLOATS
 from .interpreter import Runner, dimensions
 from .record import VIEWS, Record, Step, Value, View
 from .symbols import record_of
@@ -26,9 +24,9 @@ def runner_of(record: Record, arrays: list[Any]) -> "DeviceRunner | None":
     """What runs a record on arrays of a device, and numbers; None if their library has no views, or not all
     dtypes of the values between steps."""
     like = next(x for x in arrays if not isinstance(x, np.ndarray))
-    if not (isinstance(like, DeviceArray) or has_namespace(like)):
+    if not has_namespace(like):
         return None
-    runner = DeviceRunner(record, arrays, _VIEWS if isinstance(like, DeviceArray) else namespace_of(like))
+    runner = DeviceRunner(record, arrays, namespace_of(like))
     between = {x.dtype for step in record.steps for x in step.results}
     return runner if all(runner.library.nearest(x) == x for x in between) else None
 
@@ -59,7 +57,7 @@ class DeviceRunner(Runner):
         try:
             return self._lines(step) if step.kind == "join" else self._elements(step)
         except (NotFused, NotCompiled) as why:
-            if self.xp is _VIEWS:
+            if isinstance(self.like, DeviceArray):  # whose operations are such programs
                 raise NotImplementedError(
                     f"{step.label}: {why}, and a DeviceArray has no such operation"
                 ) from None
@@ -101,11 +99,6 @@ class DeviceRunner(Runner):
             if x.dtype == x.view.dtype
             else _run(_conversion(x.view.dtype, x.dtype), [answer], answer.shape)
         )
-
-    def side_by_side(self, columns: list[Any]) -> Any:
-        if self.xp is not _VIEWS:
-            return super().side_by_side(columns)
-        return _run(_side_by_side(tuple(x.shape[-1] for x in columns)), columns, self.batch)
 
 
 def _computed(
@@ -151,35 +144,8 @@ def _conversion(of: np.dtype, to: np.dtype) -> DeviceProgram:
     return DeviceProgram(record, [record.symbol(record.input((), of, dense=True).view.value, to)], 0)
 
 
-@cache
-def _side_by_side(lengths: tuple[int, ...]) -> DeviceProgram:
-    """Lines of int32 side by side. Programs join numbers, and those of double precision are exact."""
-    record = record_of("concat", FLOATS[1])
-    lines = [record.converted(record.input((n,), INT32, dense=True), FLOATS[1]) for n in lengths]
-    return DeviceProgram(record, [record.converted(record.join(lines, 0), INT32)], 0)
-
-
 def _moved(xp: Any, x: Any, axis: int, to: int) -> Any:
     """x with an axis at another place; both count from the last."""
     axes = list(range(x.ndim))
     axes.insert(x.ndim + to, axes.pop(axis))
     return xp.permute_dims(x, tuple(axes))
-
-
-def _view(function: Callable[..., Any]) -> Callable[..., DeviceArray]:
-    return lambda x, argument: x.viewed(function, argument)
-
-
-def _reshaped(x: DeviceArray, shape: tuple[int, ...]) -> DeviceArray:
-    dense = is_dense(x, tuple(range(x.ndim)))
-    return (x if dense else _run(_conversion(x.dtype, x.dtype), [x], x.shape)).viewed(np.reshape, shape)
-
-
-# What steps need of a namespace, of arrays that have none
-_VIEWS = SimpleNamespace(
-    permute_dims=_view(np.transpose),
-    broadcast_to=_view(np.broadcast_to),
-    reshape=_reshaped,
-    flip=lambda x, axis: x.viewed(np.flip, axis),
-    linalg=SimpleNamespace(diagonal=lambda x, offset: x.viewed(np.diagonal, offset, -2, -1)),
-)

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
 from .._base.cache import Cache
 from .._base.composition import Composition
 from .._base.errors import refuse_misfits
-from .._base.later import later
 from .._base.shapes import NUMBERS, PRODUCTS, broadcast_shapes, dtype_of
 from .._libraries import on_device
 from .arrays import any_failed, core_strides, is_dense, laid_out_like
@@ -24,13 +22,11 @@ from .compile import (
     program_of,
     without_memory,
 )
-from .compose import has_namespace
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
 from .dtypes import COMPLEX, real_of
 from .explanation import FusedExplanation, explanation_of_steps
 from .failures import Failures, FusedExResult
-from .interpreter import interpret
 from .long_sums import LongProgram
 from .record import Record
 from .symbols import Symbol, record_of
@@ -229,19 +225,13 @@ def explanation_of(composition: Composition, operands: dict[str, Any]) -> FusedE
 
 
 def run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:
-    """The results, and what was launched: one kernel; None if it was several, one after the other. None for
-    both if a step has no kernel, or the library has operations, which take less of the host's time."""
+    """The results, and what was launched: one kernel; None for both if there is none."""
     if (program := plan.on_device()) is not None:
         try:
             return program.run(names, arrays, batch)
         except NotFused as why:
             plan.why_not_on_device = str(why)
-    calls = (x for x in plan.steps if x.kind == "call")
-    by_library = any(has_namespace(x) for x in arrays if not isinstance(x, np.ndarray))
-    if by_library or not all(_core.cuda_most_order(x.operation, x.dtype) for x in calls):
-        return None
-    runner = later("_programs.device_steps").runner_of(plan.record, arrays)
-    return runner and (interpret(runner, plan.results, plan.steps, with_info=False)[0], None)
+    return None
 
 
 def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._programs.compose import cast, has_namespace, in_one_dtype, namespace_of
+from .._programs.compose import cast, in_one_dtype, namespace_of
 from .._programs.fuse import fuse
 from .parts import arguments_of, in_parts, needs_parts
 from .scans import in_time, scanned, zeros_like
@@ -183,5 +183,5 @@ def hmm_viterbi(
     xs = in_time(name, moving, _CORES)
     last, scores = scanned(name, _scores, (log_initial, 0.0), tuple(xs.values()), (log_transition,))
     path = scanned(name, _backward, zeros_like(last[0]), (scores,), (log_transition,), reverse=True).ys
-    path = cast(namespace_of(path), path, "int64") if has_namespace(path) else path.astype("int32")
+    path = cast(namespace_of(path), path, "int64")
     return HMMViterbiResult(path, last[1])

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from .._base.composition import from_host
 from .._base.errors import shown
 from .._base.shapes import dtype_of
-from .._programs.compose import array_of, cast, has_namespace, namespace_of
+from .._programs.compose import array_of, cast, namespace_of
 from .._programs.fuse import Fused, fuse
-from .operands import on_device_of
 from .parts import Argument, in_parts, needs_parts
 from .scans import joined, results_as, scanned
 
@@ -127,8 +126,6 @@ def _beside(y: Any, t: Any) -> Any:
     real = (
         np.finfo(dtype).dtype if dtype.kind == "c" else np.dtype(np.float64) if dtype.kind in "biu" else dtype
     )
-    if not has_namespace(y):
-        return on_device_of(y, t.astype(real)) if isinstance(t, np.ndarray) else t.astype(real)
     xp: Any = namespace_of(y)
     return (
         from_host(xp, t, y, getattr(xp, real.name)) if isinstance(t, np.ndarray) else cast(xp, t, real.name)

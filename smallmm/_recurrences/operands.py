@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from .._base.later import later
 from .._base.shapes import NUMBERS
 from .._calls.arrays import as_numpy, without_labels
-from .._programs.compose import has_namespace, namespace_of
+from .._programs.compose import namespace_of
 from .._programs.plan import Plan
 
 
@@ -69,15 +68,8 @@ def as_dtype(x: Any, dtype: np.dtype) -> Any:
 
 def full_on_device(like: Any, shape: tuple[int, ...], number: np.ndarray) -> Any:
     """An array all of whose elements are that number, on the device of another."""
-    if not has_namespace(like):
-        return on_device_of(like, np.full(shape, number))
     xp = namespace_of(like)
     return xp.full(shape, number.item(), dtype=getattr(xp, number.dtype.name), device=like.device)
-
-
-def on_device_of(like: Any, x: np.ndarray) -> Any:
-    """An array of smallmm's own, where another one is."""
-    return later("cuda").to_device(x, device=like.device)
 
 
 def broadcast(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:

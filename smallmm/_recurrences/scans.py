@@ -13,10 +13,10 @@ from .._base.hooks import current
 from .._base.options import flag, one_of
 from .._libraries import is_group, library_of
 from .._programs.arrays import any_failed, on_host
-from .._programs.compose import array_of, has_namespace, namespace_of
+from .._programs.compose import array_of, namespace_of
 from .._programs.explanation import FusedExplanation
 from .._programs.fuse import Fused, fuse
-from .operands import listed, on_device_of
+from .operands import listed
 from .parts import Argument, in_parts, needs_parts
 from .scan import Outcome, Scan
 from .times import Times
@@ -335,14 +335,10 @@ def joined(*arrays: Any) -> Any:
     """One after the other in time; those of one time broadcast to the batch of the others."""
     shape = np.broadcast_shapes(*(tuple(x.shape)[1:] for x in arrays))
     arrays = tuple(x for x in arrays if x.shape[0]) or arrays[:1]
-    xp: Any = namespace_of(arrays[0]) if has_namespace(arrays[0]) else None
-    if xp is not None:
-        whole = [x if tuple(x.shape)[1:] == shape else xp.broadcast_to(x, (1, *shape)) for x in arrays]
-        return xp.concatenate(whole) if xp is np else xp.concat(whole)
-    if any(x.shape[1:] != shape for x in arrays):
-        raise ValueError(f"arrays have shapes {' and '.join(str(x.shape[1:]) for x in arrays)} at each time")
-    return arrays[0].joined([x.astype(x.dtype) for x in arrays])  # of copies, which lie alike
+    xp: Any = namespace_of(arrays[0])
+    whole = [x if tuple(x.shape)[1:] == shape else xp.broadcast_to(x, (1, *shape)) for x in arrays]
+    return xp.concatenate(whole) if xp is np else xp.concat(whole)
 
 
 def zeros_like(x: Any) -> Any:
-    return namespace_of(x).zeros_like(x) if has_namespace(x) else on_device_of(x, np.zeros(x.shape, x.dtype))
+    return namespace_of(x).zeros_like(x)
