@@ -168,27 +168,30 @@ class Composition:
             self._forget()
         return True
 
-    def on_device(self, given: Sequence[Any], operands: dict[str, Any]) -> list[Any] | None:
-        """The results for arrays of a device, and numbers, by one kernel of all steps; None if there is none.
-        given: what the caller gave, of which operands were made; () if that includes outputs."""
-        inner = zip(operands.values(), self.core_inputs, strict=True)
+    def device_plan(self, operands: Sequence[Any]) -> Any:
+        """The steps for arrays of a device, and numbers, as a plan, which may have a kernel; None if they
+        depend on elements, or are too many."""
+        inner = zip(operands, self.core_inputs, strict=True)
         cores = [() if _is_number(x) else tuple(x.shape)[x.ndim - len(dims) :] for x, dims in inner]
-        like = next(x for x in operands.values() if not _is_number(x))
-        key = str(like.dtype), tuple(cores), tuple(map(_is_number, operands.values()))
-        most = max(map(prod, cores))
-        if most > MOST_RECORDED:
+        like = next((x for x in operands if not _is_number(x)), None)
+        if like is None or max(map(prod, cores)) > MOST_RECORDED:
             return None
+        key = str(like.dtype), tuple(cores), tuple(map(_is_number, operands))
         if key not in self._plans:
             self._plans.keep(key, later("_programs.plan").device_plan_of(self, like, cores))
         plan = self._plans[key]
+        return None if plan is None or plan.on_device() is None else plan
+
+    def on_device(self, given: Sequence[Any], operands: dict[str, Any]) -> list[Any] | None:
+        """The results for arrays of a device, and numbers, by one kernel of all steps; None if there is none.
+        given: what the caller gave, of which operands were made; () if that includes outputs."""
+        plan = self.device_plan(list(operands.values()))
         if plan is None:
             return None
         dtype = plan.record.inputs[0].dtype
         arrays = [np.asarray(x, dtype) if _is_number(x) else x for x in operands.values()]
-        stacks = [tuple(x.shape)[: x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)]
-        found = later("_programs.plan").run_on_device(plan, list(operands), arrays, broadcast_shapes(*stacks))
+        found = plan.run_on_device(list(operands), arrays, self.batch_of(arrays))
         if found is None:
-            self._plans[key] = None
             return None
         results, launched = found
         same = [x is y for x, y in zip(given, operands.values(), strict=False)]
@@ -199,6 +202,11 @@ class Composition:
             if kept is False:
                 self._prepared = _core.Prepared()
         return results
+
+    def batch_of(self, arrays: Sequence[Any]) -> tuple[int, ...]:
+        """The batch dimensions of arrays, or numbers as arrays of NumPy, that fit."""
+        inner = zip(arrays, self.core_inputs, strict=True)
+        return broadcast_shapes(*(tuple(x.shape)[: max(0, x.ndim - len(dims))] for x, dims in inner))
 
     def resolve_dtypes(self, dtypes: tuple[Any, ...]) -> tuple[np.dtype, ...]:
         """As of a gufunc. Python's numbers are given as types, and follow the arrays."""

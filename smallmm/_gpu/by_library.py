@@ -1,20 +1,23 @@
 """Matrices on a device that are too large for the kernels: the linear algebra of the arrays' own library,
 PyTorch's, CuPy's or JAX's. Each function does for a stack what the gufunc of its name does. Bits are the
-library's, and info is 1 where it finds no answer."""
+library's, and info is 1 where it finds no answer. And gufuncs that have no kernel: compositions of others."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from .._base.later import later
 from .._base.shapes import broadcast_shapes, has_kernel
 from .._libraries.base import Device
 
 
-def takes(gufunc: str, sizes: dict[str, int], most: int) -> bool:
+def takes(library: Device, gufunc: str, sizes: dict[str, int], most: int) -> bool:
     """Whether the matrices are too large for the kernels, which end at this order, and the library may take
     them."""
     n = sizes.get("n", 1)
-    return gufunc in FUNCTIONS and not has_kernel(sizes.get("m", n), n, most)
+    if gufunc not in FUNCTIONS or has_kernel(sizes.get("m", n), n, most):
+        return False
+    return library.has_linear_algebra or gufunc in _COMPOSED
 
 
 def call(library: Device, gufunc: str, operands: dict[str, Any]) -> tuple[Any, ...]:
@@ -271,11 +274,22 @@ def _lu_solve(library: Device, lu: Any, pivots: Any, b: Any, transposed: bool) -
     return (x[..., 0] if is_vector else x,)
 
 
+def _mixed(library: Device, a: Any, b: Any, positive: bool) -> tuple[Any, ...]:
+    b, is_vector = _columns(b)
+    x, codes, info = later("_functions.mixed").refined(positive, library.namespace, a, b)
+    return (x[..., 0] if is_vector else x), codes, info
+
+
 def _expm(library: Device, a: Any) -> tuple[Any, ...]:
     return (library.expm(a),)
 
 
+_COMPOSED: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "solve_mixed": partial(_mixed, positive=False),
+    "solve_mixed_pos": partial(_mixed, positive=True),
+}
 FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    **_COMPOSED,
     "solve": _solved,
     "inv": _inverse,
     "det": _determinant,

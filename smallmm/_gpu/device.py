@@ -139,7 +139,7 @@ def call(
         results = results or list(composition.run(library.namespace, tuple(operands.values())))
     elif sizes["n"] == 0 or (sizes.get("m") == 0 and not is_of_diagonals(operation)):
         results = _of_nothing(library, gufunc, operands, shaped)
-    elif library.has_linear_algebra and by_library.takes(gufunc.__name__, sizes, most):
+    elif by_library.takes(library, gufunc.__name__, sizes, most):
         results = list(by_library.call(library, gufunc.__name__, operands))
     elif sizes.get("k") == 0:
         results = _without_columns(op, library, gufunc, operands, infos["b"].shape, outputs)

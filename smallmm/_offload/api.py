@@ -15,14 +15,16 @@ import numpy as np
 
 from .. import _core
 from .._base.catalog import FUNCTIONS
+from .._base.composition import Composition
 from .._base.errors import LinAlgError, explain_failure, explain_pivots, shown
 from .._base.hooks import offloaded
 from .._base.options import integer
-from .._base.shapes import number_dtype, takes_complex_on_device
+from .._base.shapes import NUMBERS, number_dtype, takes_complex_on_device
 from .._functions.explain import explain
 from .._libraries import on_device, type_name
 from .._libraries.base import overrides_ufuncs
 from .._programs.cuda_launch import DeviceProgram
+from .._programs.cuda_steps import NotFused
 from .cost import OffloadExplanation, expected
 from .streams import empty_cache, run
 from .work import Call, Plan, Program, Work
@@ -55,7 +57,12 @@ class Settings:
         """``gufunc(*operands.values(), *targets.values())`` through the devices; NotImplemented if they do
         not take it."""
         why = _why_not(op, gufunc, operands, targets, kwargs)
-        if why is None:
+        if why is None and isinstance(gufunc, Composition):
+            results = self._composed(gufunc, operands, targets)
+            if results is not None:
+                return results
+            why = "its steps are several kernels, or depend on elements"
+        elif why is None:
             call = Call(op, gufunc, operands, targets)
             if call.is_empty():  # which needs no device
                 self.calls += 1
@@ -103,6 +110,32 @@ class Settings:
         self.calls += 1
         return results
 
+    def _composed(self, composition: Composition, operands: dict[str, Any], targets: dict[str, Any]) -> Any:
+        """The answer of a composition; NotImplemented if there is nothing to compute, None if no kernel has
+        all of its steps."""
+        given = [type(x) if type(x) in NUMBERS else np.asarray(x).dtype for x in operands.values()]
+        dtype = composition.resolve_dtypes((*given, *(None,) * composition.nout))[0]
+        arrays = [np.asarray(x).astype(dtype, copy=False) for x in operands.values()]
+        plan = composition.device_plan(arrays)
+        if plan is None:
+            return None
+        outs = (*targets.values(), *(None,) * composition.nout)[: composition.nout]
+        batch = composition.batch_of(arrays)
+        try:
+            results = self.program(
+                plan.on_device(), list(operands), arrays, batch, plan.targets(arrays, outs, batch)
+            )
+        except NotFused as why:
+            plan.why_not_on_device = str(why)
+            return None
+        if results is NotImplemented:
+            return results
+        for i, out in enumerate(outs):
+            if out is not None and results[i] is not out:
+                np.copyto(out, results[i], casting="same_kind")
+                results[i] = out
+        return results[0] if len(results) == 1 else tuple(results)
+
     def _planned(self, work: Work) -> list[np.ndarray]:
         """Results in memory that is not touched."""
         assert self.plans is not None
@@ -123,14 +156,14 @@ def _why_not(
     op: str, gufunc: Any, operands: dict[str, Any], targets: dict[str, Any], kwargs: dict[str, Any]
 ) -> str | None:
     """Why no device takes a call, if that is known without its sizes. An exception if they do not fit."""
-    if not isinstance(gufunc, np.ufunc):
-        return "it is composed of other functions and of element-wise operations"
     if kwargs:
         return f"{next(iter(kwargs))} is given"
     if any(map(overrides_ufuncs, operands.values())):
         return "an operand is no array of NumPy"
     if (wrong := explain_failure(op, gufunc, operands, targets, {})) is not None:
         raise wrong
+    if isinstance(gufunc, Composition):
+        return None
     number = number_dtype(gufunc, operands)
     takes = number.kind != "c" or takes_complex_on_device(gufunc)
     return None if takes else f"it has no kernels for {number}"
@@ -178,8 +211,8 @@ def offload(
     CudaUnavailableError
         There is no driver, no such device, or no NVRTC.
     NotImplementedError
-        No device takes the call: orders without a kernel, functions that are composed of others and of
-        element-wise operations.
+        No device takes the call: orders without a kernel, or functions that are composed of others and have
+        no one kernel, as those whose steps depend on elements.
     MemoryError
         A device has no memory for one matrix, or the host none that can be page-locked.
     TypeError, ValueError, LinAlgError

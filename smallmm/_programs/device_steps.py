@@ -57,7 +57,7 @@ class DeviceRunner(Runner):
         try:
             return self._lines(step) if step.kind == "join" else self._elements(step)
         except (NotFused, NotCompiled) as why:
-            if isinstance(self.like, DeviceArray):  # whose operations are such programs
+            if step.kind != "join" and isinstance(self.like, DeviceArray):  # its operations are programs
                 raise NotImplementedError(
                     f"{step.label}: {why}, and a DeviceArray has no such operation"
                 ) from None

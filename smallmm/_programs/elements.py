@@ -20,9 +20,30 @@ from .symbol_shapes import SHAPES
 
 # --- element by element ---------------------------------------------------------------------------------
 
+
+def _sinh(z: Any) -> Any:
+    """(e^z - e^-z) / 2; of complex numbers -i sin(i z)."""
+    if z.dtype not in COMPLEX:
+        return (ELEMENTWISE["expm1"](z) - ELEMENTWISE["expm1"](-z)) / 2
+    sine = ELEMENTWISE["sin"](z.record.joined(-z.imag, z.real))
+    return z.record.joined(sine.imag, -sine.real)
+
+
+def _atanh(z: Any) -> Any:
+    """By logarithms of 1 and what is as small as z."""
+    if z.dtype not in COMPLEX:
+        return ELEMENTWISE["log1p"](2 * z / (1 - z)) / 2
+    x, y = z.real, z.imag
+    size = ELEMENTWISE["log1p"](4 * x / ((1 - x) * (1 - x) + y * y))
+    angle = ELEMENTWISE["arctan2"](2 * y, (1 - x) * (1 + x) - y * y)
+    return z.record.joined(size / 4, angle / 2)
+
+
 _ELEMENTS: dict[str, Callable[..., Any]] = {
     **ELEMENTWISE,
     "copy": lambda x: x,
+    "sinh": _sinh,
+    "atanh": _atanh,
     "exponent": lambda x: x.record.map("exponent", x),
     "power_of_two": lambda x: x.record.map("scaled", 1.0, x),
     "bitwise_invert": ELEMENTWISE["invert"],

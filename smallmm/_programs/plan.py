@@ -128,6 +128,15 @@ class Plan:
                 self.why_not_on_device = str(why)
         return None if self.why_not_on_device else self._on_device
 
+    def run_on_device(self, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:
+        """The results, and what was launched: one kernel; None if there is none."""
+        program = self.on_device()
+        try:
+            return program and program.run(names, arrays, batch)
+        except NotFused as why:
+            self.why_not_on_device = str(why)
+            return None
+
     def program(self, layouts: tuple[tuple[int, ...], ...]) -> Any:
         """The program for inputs with these core strides; None if there is none."""
         if self.why_not:
@@ -222,16 +231,6 @@ def explanation_of(composition: Composition, operands: dict[str, Any]) -> FusedE
     batch = broadcast_shapes(*(tuple(x.shape)[:at] for x, at in zip(arrays, own, strict=True)))
     why_not = plan.why_not if like is None else plan.why_not_on_device
     return plan.explained(composition.op, list(operands), arrays, batch, program, why_not)
-
-
-def run_on_device(plan: Plan, names: list[str], arrays: list[Any], batch: tuple[int, ...]) -> Any:
-    """The results, and what was launched: one kernel; None for both if there is none."""
-    if (program := plan.on_device()) is not None:
-        try:
-            return program.run(names, arrays, batch)
-        except NotFused as why:
-            plan.why_not_on_device = str(why)
-    return None
 
 
 def structure(record: Record, answer: Any) -> tuple[list[Symbol], Callable[[list[Any]], Any]]:

@@ -11,7 +11,6 @@ alone. A process compiles one kernel at a time, so several at once see more shap
 
 import argparse
 import itertools
-import re
 import sys
 import time
 import warnings
@@ -35,7 +34,6 @@ from smallmm._derivatives.backward import backward_of_plan  # noqa: E402
 
 MOST = 4000  # matrices
 MOST_OF_LARGE = 12  # above order 32
-_NO_NAMESPACE = re.compile("no array API namespace|not a supported array type")  # smallmm's own arrays
 DTYPES = ["f4", "f8", "c8", "c16"]
 
 
@@ -498,9 +496,7 @@ class Run:
         expected = outcome(case.function, here)
         found = outcome(case.function, list(map(self.library.taken, there)), self.library.get)
         text = ""
-        if found[0] is not expected[0] and (
-            found[0] is NotImplementedError or _NO_NAMESPACE.search(found[1])
-        ):
+        if found[0] is not expected[0] and found[0] is NotImplementedError:
             self.refused[f"{case.name.partition(' ')[0]}: {found[1][:60]}"] += 1
             return
         if found[0] is not expected[0]:

@@ -136,6 +136,12 @@ def test_conversions(emulated):
     emulated("conversions.py")
 
 
+@pytest.mark.parametrize("part", ["namespace", "functions"])
+def test_own_arrays(emulated, part):
+    """Arrays of smallmm.cuda have operators, and functions that no one kernel computes take them."""
+    emulated("own.py", part)
+
+
 def test_compositions(emulated):
     """One kernel runs all steps, with the bits of the host."""
     emulated("compositions.py")

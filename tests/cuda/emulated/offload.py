@@ -4,6 +4,7 @@ those of the plain calls to the bit, errors too; nothing is left when a call of 
 import ctypes
 import os
 import sys
+from functools import partial
 
 import numpy as np
 from checks import raised
@@ -177,10 +178,13 @@ def results():
         assert (type(found), str(found)) == (type(expected), str(expected)), (found, expected)
 
     fused_functions(a, b, bad)
+    compositions(a, bad)
     check(lambda a, b: smallmm.matmul(smallmm.inv(a), b), a, b)
 
     # what no device takes: an error, or the CPU
-    for function, y in ((smallmm.inv, np.eye(140)), (smallmm.norm, a)):
+    general = partial(smallmm.logm, assume_a="general")  # so many steps as its elements ask for
+    general.__name__ = "logm"
+    for function, y in ((smallmm.inv, np.eye(140)), (general, a @ a.mT)):
         assert type(raised(cuda.offload, function, y)) is NotImplementedError
         with cuda.offloading():
             same(function(y), function(y.copy()))
@@ -255,6 +259,27 @@ def fused_functions(a, b, bad):
     assert "its steps are 1 calls, one after the other: no kernel" in str(plan)
     copies = copied(chain, a, b)
     assert copies == 2 + 3 + 1, copies  # operands, results and info of the one block
+
+
+def compositions(a, bad):
+    """One kernel computes a block."""
+    check(smallmm.pinv, a)
+    check(smallmm.matrix_norm, a[::-2].mT.astype("f4"))
+    expected, found = (raised(f, *x) for f, x in (
+        (smallmm.matrix_power, (bad, -1)), (cuda.offload, (smallmm.matrix_power, bad, -1)),
+    ))  # fmt: skip
+    assert str(found) == str(expected), (found, expected)
+    same(found.result, expected.result)
+    out = np.empty(len(a))
+    assert cuda.offload(smallmm.trace, a, out=out) is out
+    same(out, smallmm.trace(a))
+    plan = smallmm.explain(cuda.offload, smallmm.pinv, a)
+    assert (plan.calls, plan.why, plan.bytes_up, plan.bytes_down) == (
+        1,
+        "",
+        a.nbytes,
+        a.nbytes + 4 * len(a),
+    ), plan
 
 
 def copied(function, *arrays):
