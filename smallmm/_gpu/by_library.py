@@ -23,7 +23,8 @@ def takes(library: Device, gufunc: str, sizes: dict[str, int], most: int) -> boo
 def call(library: Device, gufunc: str, operands: dict[str, Any]) -> tuple[Any, ...]:
     """The results of the gufunc, info included."""
     with library.in_own_precision():
-        return FUNCTIONS[gufunc](library, *operands.values())
+        results = FUNCTIONS[gufunc](library, *map(library.with_operations, operands.values()))
+        return tuple(map(library.returned, results))
 
 
 def _per_matrix(x: Any) -> Any:

@@ -136,7 +136,9 @@ def call(
         results = _run(op, library, gufunc, operands, outputs)
     elif composition:
         results = composition.on_device(() if given else tuple(given_operands.values()), operands)
-        results = results or list(composition.run(library.namespace, tuple(operands.values())))
+        if not results:
+            seen = tuple(map(library.with_operations, operands.values()))
+            results = list(map(library.returned, composition.run(library.namespace, seen)))
     elif sizes["n"] == 0 or (sizes.get("m") == 0 and not is_of_diagonals(operation)):
         results = _of_nothing(library, gufunc, operands, shaped)
     elif by_library.takes(library, gufunc.__name__, sizes, most):

@@ -311,6 +311,18 @@ def empty_on(
     return DeviceArray(memory, memory.address, device, dtype, shape, strides)
 
 
+def seen_as_own(x: Any) -> DeviceArray:
+    """The memory of another library's array, after what that array's stream has to do."""
+    if isinstance(x, DeviceArray):
+        return x
+    seen, (device, *_) = x.__cuda_array_interface__, _core.device_of(x, "an array")
+    if (stream := seen.get("stream")) not in (None, DEFAULT_STREAM):
+        _core.cuda_order(device, DEFAULT_STREAM, stream)
+    shape, dtype = tuple(seen["shape"]), np.dtype(seen["typestr"])
+    strides = seen.get("strides") or dense_strides(shape, tuple(range(len(shape))), dtype.itemsize)
+    return DeviceArray(x, seen["data"][0], device, dtype, shape, tuple(strides))
+
+
 def read(x: DeviceArray) -> np.ndarray:
     """All bytes between the first element and the last, seen with the array's strides."""
     if not x.size:

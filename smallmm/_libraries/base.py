@@ -157,6 +157,14 @@ class Device:
         """A copy on the device."""
         raise NotImplementedError
 
+    def with_operations(self, x: Any) -> Any:
+        """x, or what sees its memory and has the operations of `namespace`."""
+        return x
+
+    def returned(self, x: Any) -> Any:
+        """What the caller gets of such a result."""
+        return x
+
     def finished(self, out: Any) -> Any:
         """The result that the caller gets, from what `empty` made."""
         return out
@@ -229,22 +237,6 @@ class Device:
     @property
     def namespace(self) -> ModuleType:
         raise TypeError(f"arrays of {self.name} have no array API namespace for this")
-
-
-class BareDevice(Device):
-    """Arrays that have no operations of their own."""
-
-    def astype(self, x: Any, dtype: str) -> Any:
-        raise TypeError(
-            f"{self.name} converts no arrays on a device: {x.dtype} to {dtype}; pass arrays of one dtype, "
-            "float32 or float64"
-        )
-
-    def narrowed(self, pivots: Any) -> Any:
-        return self.astype(pivots, "int32")
-
-    def concat(self, stacks: list[Any]) -> Any:
-        raise TypeError(f"{self.name} joins no arrays on a device, as those of a group are")
 
 
 def places_of_windows(length: int, window: int, step: int) -> np.ndarray:

@@ -102,14 +102,6 @@ def namespace_of(x: Any) -> Any:
         raise TypeError(f"arrays of {library_of(x).name} have no array API namespace for this") from None
 
 
-def has_namespace(x: Any) -> bool:
-    """Whether the array's library has one; smallmm's own arrays on a device have none."""
-    try:
-        return bool(namespace_of(x))
-    except TypeError:
-        return False
-
-
 # --- in terms of a library's namespace -----------------------------------------------------------------
 
 

@@ -11,7 +11,6 @@ from .._base.shapes import broadcast_shapes
 from .._gpu.device import same_device
 from .._gpu.device_array import DeviceArray
 from .compile import NotCompiled
-from .compose import has_namespace, namespace_of
 from .cuda_launch import DeviceProgram
 from .cuda_steps import NotFused
 from .dtypes import FLOATS
@@ -21,12 +20,9 @@ from .symbols import record_of
 
 
 def runner_of(record: Record, arrays: list[Any]) -> "DeviceRunner | None":
-    """What runs a record on arrays of a device, and numbers; None if their library has no views, or not all
-    dtypes of the values between steps."""
-    like = next(x for x in arrays if not isinstance(x, np.ndarray))
-    if not has_namespace(like):
-        return None
-    runner = DeviceRunner(record, arrays, namespace_of(like))
+    """What runs a record on arrays of a device, and numbers; None if their library has not all dtypes
+    of the values between steps."""
+    runner = DeviceRunner(record, arrays)
     between = {x.dtype for step in record.steps for x in step.results}
     return runner if all(runner.library.nearest(x) == x for x in between) else None
 
@@ -34,10 +30,13 @@ def runner_of(record: Record, arrays: list[Any]) -> "DeviceRunner | None":
 class DeviceRunner(Runner):
     """Constants, and numbers that a function is given, are NumPy's until a call wants them on the device."""
 
-    def __init__(self, record: Record, arrays: list[Any], xp: Any) -> None:
+    def __init__(self, record: Record, arrays: list[Any]) -> None:
         named = {f"operand {i}": x for i, x in enumerate(arrays) if not isinstance(x, np.ndarray)}
-        _, self.library = same_device(record.name, named)
-        super().__init__(record, arrays, xp)
+        _, given = same_device(record.name, named)
+        arrays = [named.get(f"operand {i}", x) for i, x in enumerate(arrays)]
+        super().__init__(record, list(map(given.with_operations, arrays)), given.namespace)
+        _, self.library = same_device(record.name, {"an operand": self.like})
+        self._given = given
 
     def _as_library(self, x: np.ndarray) -> Any:
         return x
@@ -91,6 +90,9 @@ class DeviceRunner(Runner):
         moved = [_moved(self.xp, x, axis, line) for x in operands]
         length = step.results[0].shape[step.axis]
         return _moved(self.xp, _computed(step, moved, 1 + pairs, (length,)), -1, axis + pairs)
+
+    def returned(self, x: Any) -> Any:
+        return self._given.returned(x)
 
     def answer(self, x: Any) -> Any:
         answer, _ = self.seen(x.view)

@@ -36,8 +36,8 @@ def interpret(
         answer = runner.answer(x)
         shape = (*runner.batch, *x.shape)
         answer = xp.broadcast_to(answer, shape) if answer.shape != shape else answer
-        answers.append(np.array(answer)[()] if xp is np else answer)
-    return answers, runner.side_by_side(infos) if infos else None
+        answers.append(np.array(answer)[()] if xp is np else runner.returned(answer))
+    return answers, runner.returned(xp.concat(infos, axis=-1)) if infos else None
 
 
 class Runner:
@@ -139,9 +139,9 @@ class Runner:
             return answer != 0
         return answer if x.dtype == x.view.dtype else cast(self.xp, answer, x.dtype)
 
-    def side_by_side(self, columns: list[Any]) -> Any:
-        """One array of several, along the last axis."""
-        return self.xp.concat(columns, axis=-1)
+    def returned(self, x: Any) -> Any:
+        """What the caller gets of a result."""
+        return x
 
     def _map(self, step: Step) -> Any:
         dims = dimensions(step)

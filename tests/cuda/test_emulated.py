@@ -136,7 +136,7 @@ def test_conversions(emulated):
     emulated("conversions.py")
 
 
-@pytest.mark.parametrize("part", ["namespace", "functions"])
+@pytest.mark.parametrize("part", ["namespace", "functions", "numba"])
 def test_own_arrays(emulated, part):
     """Arrays of smallmm.cuda have operators, and functions that no one kernel computes take them."""
     emulated("own.py", part)

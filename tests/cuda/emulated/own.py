@@ -1,9 +1,12 @@
 """Arrays of smallmm.cuda on the emulated GPU, `own.py namespace` or `functions`: their operators and their
-functions of the array API are NumPy's, and what no one kernel computes has the bits of the host."""
+functions of the array API are NumPy's, and what no one kernel computes has the bits of the host.
+`own.py numba`: arrays that have no operations are seen as such ones."""
 
 import operator
 import os
 import sys
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 from checks import raised
@@ -87,7 +90,51 @@ def functions():
     assert "copy them to the host, or pass arrays of PyTorch" in str(error), error
 
 
+def numba():
+    """Of a library without operations, whose arrays lie where smallmm's own lie."""
+
+    class Array:
+        __module__ = "numba.cuda"
+
+        def __init__(self, x):
+            self.__cuda_array_interface__ = {**x.__cuda_array_interface__, "stream": None}
+            self.own, self.shape, self.dtype, self.ndim = x, x.shape, x.dtype, x.ndim
+
+        def __getitem__(self, index):
+            return Array(self.own[index])
+
+        def copy_to_host(self):
+            return cuda.to_host(self.own)
+
+    empty = cuda.to_device(np.empty(1)).empty
+    module = ModuleType("numba")
+    module.cuda = SimpleNamespace(
+        gpus=[nullcontext()],
+        device_array=lambda shape, dtype: Array(empty(shape, dtype)),
+        to_device=lambda x: Array(cuda.to_device(x)),
+    )
+    sys.modules["numba"] = module
+
+    @smallmm.fuse("(n,n),(n)->(n)")
+    def steps(a, x):
+        return 0.5 * smallmm.solve_tridiagonal(a[0, 1:], a[1], a[0, 1:], x)
+
+    a, x = positive(4, (3,)), normal((3, 4), np.float64)
+    bad = np.stack([a[0], np.zeros((4, 4))])
+    for function, *arrays in (
+        (smallmm.matmul, a, a.astype(np.float32)),
+        (smallmm.trace, positive(46, (2,))),
+        (steps, a, x),
+        (steps.ex, bad, x[0]),
+    ):
+        found, expected = function(*map(module.cuda.to_device, arrays)), function(*arrays)
+        found, expected = (y if isinstance(y, tuple) else (y,) for y in (found, expected))
+        for ours, theirs in zip(found, expected, strict=True):
+            assert type(ours) is Array
+            np.testing.assert_array_equal(ours.copy_to_host(), theirs)
+
+
 if __name__ == "__main__":
     cuda.device_name()  # tables and NVRTC are looked for once, so before others are named
     _core.cuda_configure(os.environ["EMULATED_LIBRARY"].encode(), b"")
-    {"namespace": namespace, "functions": functions}[sys.argv[1]]()
+    {"namespace": namespace, "functions": functions, "numba": numba}[sys.argv[1]]()
