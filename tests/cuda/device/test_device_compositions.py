@@ -1,6 +1,8 @@
 """Norms, matrix functions and contractions on a GPU: the CPU's values, and its bits where the functions are
 products and comparisons alone; `out`, tolerances, and what is refused."""
 
+import functools
+
 import numpy as np
 import pytest
 from accuracy import as_tuple, unit_roundoff
@@ -80,7 +82,15 @@ def test_bad_matrices(torch_cuda):
         smallmm.sqrtm(a, assume_a="sym")
 
 
-def test_numba_has_no_namespace(required):
+def test_numba(required, rng):
+    """By operations of smallmm's own arrays, which see the same memory."""
     cuda = required("numba.cuda")
-    with pytest.raises(TypeError, match=r"arrays of Numba have no array API namespace"):
-        smallmm.logm(cuda.to_device(np.eye(3)), assume_a="sym")
+    a = rng.standard_normal((5, 20, 20))
+    a = a @ a.mT + np.eye(20)
+    for function in (smallmm.lu, smallmm.rcond, functools.partial(smallmm.logm, assume_a="sym")):
+        x = cuda.to_device(a)
+        found, expected = function(x), function(a)
+        found, expected = (y if isinstance(y, tuple) else (y,) for y in (found, expected))
+        for ours, theirs in zip(found, expected, strict=True):
+            assert type(ours) is type(x)
+            np.testing.assert_allclose(ours.copy_to_host(), theirs, rtol=0, atol=1e-13 * abs(theirs).max())

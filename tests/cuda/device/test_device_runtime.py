@@ -529,14 +529,16 @@ class TestNumba:
             seen.fill_(1)
         assert smallmm.matmul(x, x).copy_to_host().sum() == 100_000 * 64 * 8
 
-    def test_what_it_lacks(self, required, rng):
+    def test_dtypes(self, required, rng):
         cuda = required("numba.cuda")
-        x = cuda.to_device(rng.random((4, 70, 70)) + 0j)
-        with pytest.raises(NotImplementedError, match="orders above 64, and Numba has no product"):
-            smallmm.matmul(x, x)
-        x = cuda.to_device(np.ones((4, 3, 3), np.int32))
-        with pytest.raises(TypeError, match="Numba converts no arrays on a device: int32 to float64"):
-            smallmm.matmul(x, x)
+        a = rng.integers(-9, 9, (4, 3, 3), np.int32)
+        found = smallmm.matmul(cuda.to_device(a), cuda.to_device(a.astype(np.float64)))
+        np.testing.assert_array_equal(found.copy_to_host(), smallmm.matmul(a, a.astype(np.float64)))
+
+    def test_what_it_lacks(self, required):
+        cuda = required("numba.cuda")
+        with pytest.raises(NotImplementedError, match="copy them to the host, or pass arrays of PyTorch"):
+            smallmm.inv(cuda.to_device(np.eye(140)))
 
 
 def test_errors(torch):
