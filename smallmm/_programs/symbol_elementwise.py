@@ -82,7 +82,9 @@ def where(condition: Any, x: Any, y: Any) -> Symbol:
         dtype = weak_promotion(dtype, type(z))
     x, y = (record.as_number(record.as_symbol(z, dtype), dtype) for z in (x, y))
     condition = record.as_symbol(condition)
-    if not _is_truth(condition) and condition.dtype != dtype:  # which might round it to 0
+    if not _is_truth(condition) and (
+        dtype in COMPLEX or condition.dtype != dtype
+    ):  # which might make 0 of it
         condition = record.map("not_equal", condition, 0, truth=True)
     if dtype in COMPLEX:
         return record.by_parts("where", truth_as_number(record.as_number(condition, real_of(dtype))), x, y)

@@ -874,6 +874,8 @@ def test_dtypes_of_what_is_joined_and_chosen_follow_numpy():
     assert fuse(lambda a: np.where(a > 0, 1.0, 0.0))(f4).dtype == np.float64
     assert fuse(lambda a, b: (2.0**a, b))(f4, np.ones(3))[0].dtype == np.float32
     assert fuse(lambda a, b: np.where(a, b, 0))(np.full(3, 1e-300), f4).tolist() == [1, 1, 1]
+    x = np.array([1, 1j, 0, complex(0, np.nan)])
+    assert fuse(lambda a, b: np.where(a, b, 3j))(x, 0 * x[0]).tolist() == [0, 0, 3j, 0]
 
 
 @pytest.mark.parametrize("kind", "bhilqBHILQ")
