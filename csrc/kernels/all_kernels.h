@@ -17,6 +17,7 @@
 #include "qr/qr_lanes.h"
 #include "lane/single.h"
 #include "qr/qr_single.h"
+#include "lu/lu_solve_lanes.h"
 
 #if defined(REAL_DTYPE)
 #include "map/map_numbers.h"
@@ -31,7 +32,6 @@
 #include "lu/inv_panels.h"
 #include "lu/lu_det.h"
 #include "lu/lu_lanes.h"
-#include "lu/lu_solve_lanes.h"
 #include "map/map.h"
 #if defined(SMM_KERNELS_AVX512)
 #include "matmul/matmul_group.h"

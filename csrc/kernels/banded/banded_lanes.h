@@ -2,10 +2,8 @@
  * reals.h and those of numbers.h. The diagonals of all of them, with what elimination fills in, are in the thread's
  * workspace: rows of n numbers. Pivots are compared by num_size; positive definite matrices are Hermitian. */
 
-enum { COLUMNS = PARTS == 1 ? BLOCK : 16 }; /* right-hand sides that are solved together */
-
 INLINE intptr_t banded_bytes(const smm_call *call, intptr_t rows) {
-    return call->n * (rows + least(COLUMNS, call->k)) * (intptr_t)sizeof(num);
+    return call->n * (rows + least(SIDES, call->k)) * (intptr_t)sizeof(num);
 }
 
 /* info becomes j + 1 where a pivot is useless, the first time. */
@@ -13,17 +11,6 @@ INLINE void note_useless(vec *info, num pivot, intptr_t j) {
     const mask bad = num_is_useless(pivot);
     if (__builtin_expect(lane_any(bad), 0))
         *info = lane_select(bad & lane_equal(*info, lane_set(0)), lane_set((T)(j + 1)), *info);
-}
-
-INLINE void exchange(mask here, num *x, num *y) {
-    const num x_was = *x;
-    *x = num_select(here, *y, x_was);
-    *y = num_select(here, x_was, *y);
-}
-
-/* x = x - f y, of so many numbers. */
-INLINE void subtract(num *x, num f, const num *y, intptr_t count) {
-    UNROLLED_BY_4(intptr_t k = 0; k < count; k++) x[k] = num_fnma(f, y[k], x[k]);
 }
 
 SHARED void KERNEL(banded_load)(num *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols,
@@ -85,7 +72,7 @@ INLINE void tridiagonal_solve(const tridiagonal *t, num *x, intptr_t n, intptr_t
         const num l = t->dl[i];
         for (intptr_t k = 0; k < width; k++) {
             num *top = x + i * width + k, *low = top + width;
-            if (pivoted) exchange(swap, top, low);
+            if (pivoted) num_exchange(swap, top, low);
             *low = num_fnma(l, *top, *low);
         }
     }
@@ -106,7 +93,7 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
     const smm_solve_tridiagonal_operands *o = &call->solve_tridiagonal;
     num *const workspace = smm_kernel_workspace(), *const x = workspace + 4 * n;
     const tridiagonal t = {workspace, workspace + n, workspace + 2 * n, workspace + 3 * n,
-                           (uint32_t *)(x + n * least(COLUMNS, call->k))};
+                           (uint32_t *)(x + n * least(SIDES, call->k))};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
         KERNEL(banded_load)(t.dl, &o->dl, q, n - 1, 1, count);
@@ -114,9 +101,9 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
         KERNEL(banded_load)(t.du, &o->du, q, n - 1, 1, count);
         const vec info = tridiagonal_factor(&t, n, pivoted);
         lanes_store_int(&o->info, q, info, count);
-        for (intptr_t k = 0; k < call->k; k += COLUMNS) {
+        for (intptr_t k = 0; k < call->k; k += SIDES) {
             if (!smm_kernel_should_continue(n, k)) return;
-            const intptr_t width = least(COLUMNS, call->k - k);
+            const intptr_t width = least(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(banded_load)(x, &b, q, n, width, count);
             if (width == 1)
@@ -161,7 +148,7 @@ INLINE vec banded_factor(num *w, vec *pivots, intptr_t n, intptr_t lower, intptr
         for (intptr_t t = 1; t <= below; t++) {
             const mask here = lane_equal(pivot, lane_set((T)t));
             if (!lane_any(here)) continue;
-            for (intptr_t s = 0; s <= right; s++) exchange(here, &at_j[s - s * n], &at_j[(t - s) * n + s]);
+            for (intptr_t s = 0; s <= right; s++) num_exchange(here, &at_j[s - s * n], &at_j[(t - s) * n + s]);
         }
         note_useless(&info, *at_j, j);
         const divisor p = divisor_of(*at_j);
@@ -183,16 +170,17 @@ INLINE void banded_solve(const num *w, const vec *pivots, num *x, intptr_t n, in
         for (intptr_t t = 1; t <= below; t++) {
             const mask here = lane_equal(pivots[j], lane_set((T)t));
             if (!lane_any(here)) continue;
-            for (intptr_t k = 0; k < width; k++) exchange(here, &x_j[k], &x_j[t * width + k]);
+            for (intptr_t k = 0; k < width; k++) num_exchange(here, &x_j[k], &x_j[t * width + k]);
         }
-        for (intptr_t t = 1; t <= below; t++) subtract(x_j + t * width, w[(all + t) * n + j], x_j, width);
+        for (intptr_t t = 1; t <= below; t++) numbers_subtract(x_j + t * width, w[(all + t) * n + j], x_j, width);
     }
     for (intptr_t j = n - 1; j >= 0; j--) {
         num *const x_j = x + j * width;
         const divisor p = divisor_of(w[all * n + j]);
         const num r = num_reciprocal(&p);
         for (intptr_t k = 0; k < width; k++) x_j[k] = num_quotient(x_j[k], &p, r);
-        for (intptr_t s = 1; s <= least(all, j); s++) subtract(x_j - s * width, w[(all - s) * n + j], x_j, width);
+        for (intptr_t s = 1; s <= least(all, j); s++)
+            numbers_subtract(x_j - s * width, w[(all - s) * n + j], x_j, width);
     }
 }
 
@@ -215,9 +203,9 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
         KERNEL(banded_load)(w + lower * n, &o->ab, q, m, n, count);
         const vec info = banded_factor(w, pivots, n, lower, all);
         lanes_store_int(&o->info, q, info, count);
-        for (intptr_t k = 0; k < call->k; k += COLUMNS) {
+        for (intptr_t k = 0; k < call->k; k += SIDES) {
             if (!smm_kernel_should_continue(n, k)) return;
-            const intptr_t width = least(COLUMNS, call->k - k);
+            const intptr_t width = least(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(banded_load)(x, &b, q, n, width, count);
             banded_solve(w, pivots, x, n, width, lower, all);
@@ -247,13 +235,14 @@ INLINE void banded_pos_solve(const num *diagonal, intptr_t step, const vec *r, n
             for (intptr_t t = 1; t <= rows && PARTS == 1; t++)
                 x_j[t * width + c] = num_fnma(l[t * step], y, x_j[t * width + c]);
         }
-        for (intptr_t t = 1; t <= rows && PARTS > 1; t++) subtract(x_j + t * width, l[t * step], x_j, width);
+        for (intptr_t t = 1; t <= rows && PARTS > 1; t++) numbers_subtract(x_j + t * width, l[t * step], x_j, width);
     }
     for (intptr_t j = n - 1; j >= 0; j--) {
         num *const x_j = x + j * width;
         const num *const l = diagonal + j;
         const intptr_t rows = least(below, n - 1 - j);
-        for (intptr_t t = rows; t >= 1 && PARTS > 1; t--) subtract(x_j, num_conj(l[t * step]), x_j + t * width, width);
+        for (intptr_t t = rows; t >= 1 && PARTS > 1; t--)
+            numbers_subtract(x_j, num_conj(l[t * step]), x_j + t * width, width);
         for (intptr_t c = 0; c < width; c++) {
             num y = x_j[c];
             for (intptr_t t = rows; t >= 1 && PARTS == 1; t--) y = num_fnma(l[t * step], x_j[t * width + c], y);
@@ -293,9 +282,9 @@ static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intpt
             }
         }
         lanes_store_int(&o->info, q, info, count);
-        for (intptr_t k = 0; k < call->k; k += COLUMNS) {
+        for (intptr_t k = 0; k < call->k; k += SIDES) {
             if (!smm_kernel_should_continue(n, k)) return;
-            const intptr_t width = least(COLUMNS, call->k - k);
+            const intptr_t width = least(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(banded_load)(x, &b, q, n, width, count);
             banded_pos_solve(diagonal, step, r, x, n, width, m - 1);

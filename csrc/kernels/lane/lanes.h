@@ -229,6 +229,12 @@ INLINE lanes_runs runs_of(strides s, intptr_t rows, intptr_t cols) {
     return (lanes_runs){0};
 }
 
+/* Columns of an operand from j on. */
+INLINE smm_operand numbers_columns(smm_operand x, intptr_t j) {
+    x.data = (char *)x.data + j * x.col;
+    return x;
+}
+
 /* x (rows x cols) from matrices q .. q+count-1 of an operand, any strides. */
 SHARED void KERNEL(lanes_load)(vec *x, const smm_operand *from, intptr_t q, intptr_t rows, intptr_t cols,
                                intptr_t count) {

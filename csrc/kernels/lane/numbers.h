@@ -26,6 +26,10 @@ INLINE num num_add(num x, num y) { return (num){lane_add(x.re, y.re), lane_add(x
 INLINE num num_sub(num x, num y) { return pair_sub(x, y); }
 INLINE num num_scale(num x, vec s) { return pair_scale(x, s); }
 INLINE num num_select(mask m, num x, num y) { return pair_select(m, x, y); }
+INLINE void num_exchange(mask m, num *x, num *y) {
+    lane_exchange(m, &x->re, &y->re);
+    lane_exchange(m, &x->im, &y->im);
+}
 INLINE num num_mul(num x, num y) { return pair_mul(x, y); }
 INLINE num num_fma(num x, num y, num z) { return pair_fma(x, y, z); }
 INLINE num num_fnma(num x, num y, num z) { return pair_fnma(x, y, z); }
@@ -211,10 +215,4 @@ INLINE void KERNEL(numbers_store)(const smm_operand *to, intptr_t q, const num *
 INLINE void KERNEL(numbers_fill_nan)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
                                      intptr_t count) {
     KERNEL(pairs_fill_nan)(c, q, info, rows, cols, count);
-}
-
-/* Columns of an operand from j on. */
-INLINE smm_operand numbers_columns(smm_operand x, intptr_t j) {
-    x.data = (char *)x.data + j * x.col;
-    return x;
 }

@@ -12,6 +12,7 @@ INLINE num num_negate(num x) { return lane_negate(x); }
 INLINE num num_of(vec re) { return re; }
 INLINE vec num_re(num x) { return x; }
 INLINE num num_select(mask m, num x, num y) { return lane_select(m, x, y); }
+INLINE void num_exchange(mask m, num *x, num *y) { lane_exchange(m, x, y); }
 INLINE num num_add(num x, num y) { return lane_add(x, y); }
 INLINE num num_sub(num x, num y) { return lane_sub(x, y); }
 INLINE num num_scale(num x, vec s) { return lane_mul(x, s); }
@@ -87,12 +88,6 @@ INLINE void KERNEL(numbers_store)(const smm_operand *to, intptr_t q, const num *
 INLINE void KERNEL(numbers_fill_nan)(const smm_operand *c, intptr_t q, vec info, intptr_t rows, intptr_t cols,
                                      intptr_t count) {
     lanes_fill_nan(c, q, info, rows, cols, count);
-}
-
-/* Columns of an operand from j on. */
-INLINE smm_operand numbers_columns(smm_operand x, intptr_t j) {
-    x.data = (char *)x.data + j * x.col;
-    return x;
 }
 
 /* Element (i, j) of a triangle in rows. */

@@ -262,17 +262,11 @@ INLINE void lu_lanes(const smm_call *call, intptr_t first, intptr_t last, bool c
     lu_each(call, first, last, cold, begin, lu_end, height);
 }
 
-/* Columns j and on of an operand. */
-INLINE smm_operand lu_columns(smm_operand x, intptr_t j) {
-    x.data = (char *)x.data + j * x.col;
-    return x;
-}
-
 /* Right-hand sides j .. j+width-1 of matrices q .. q+count-1. */
 INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, intptr_t j, const intptr_t width,
                            const vec *a, const lu_group *g, const int height) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
-    const smm_operand b = lu_columns(call->solve.b, j), c = lu_columns(call->solve.x, j);
+    const smm_operand b = numbers_columns(call->solve.b, j), c = numbers_columns(call->solve.x, j);
     vec x[LU_LANES_MOST * BLOCK];
     lanes_load(x, &b, q, n, width, count);
     ROLLED(intptr_t l = 0; l < width; l++) {

@@ -1,53 +1,10 @@
 /* lu_numbers.h: LU of complex matrices and what follows from it: solutions, the inverse, determinants. LANES matrices
  * side by side, right-looking, any order. Pivots are compared by |re| + |im|. The inverse is the solution of A X = I.
- * Steps of the smallest orders, which are constants, are unrolled. */
+ * Steps of the smallest orders, which are constants, are unrolled, as in lu_solve_lanes.h. */
 
-enum { NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER, SIDES = 16, MOST_SIDES = SIDES * SMM_MOST_ORDER, FEW = 4 };
+enum { FEW = 4 };
 
-/* Call a step for each k from 0 to n - 1, or from n - 1 to 0: unrolled where n is a constant. */
-#define STEPS(n, step, ...) \
-    if (__builtin_constant_p(n)) \
-        UNROLLED(intptr_t k = 0; k < (n); k++) step(k, n, __VA_ARGS__); \
-    else \
-        for (intptr_t k = 0; k < (n); k++) step(k, n, __VA_ARGS__)
-#define STEPS_BACK(n, step, ...) \
-    if (__builtin_constant_p(n)) \
-        UNROLLED(intptr_t k = (n) - 1; k >= 0; k--) step(k, n, __VA_ARGS__); \
-    else \
-        for (intptr_t k = (n) - 1; k >= 0; k--) step(k, n, __VA_ARGS__)
-
-/* LANES matrices in factors, and some right-hand sides. */
-typedef struct lu_workspace {
-    num a[NUMBERS], x[MOST_SIDES];
-} lu_workspace;
-_Static_assert(sizeof(lu_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of lu_numbers");
-
-typedef struct lu_state {
-    divisor d[SMM_MOST_ORDER];
-    num r[SMM_MOST_ORDER];   /* reciprocals of the pivots */
-    vec row[SMM_MOST_ORDER]; /* with which row each step exchanged its own */
-    vec info;
-    mask odd, singular; /* an odd number of exchanges; a pivot is zero and all before it are finite */
-} lu_state;
-
-/* Exchange rows k and, in each lane, row[k] of a matrix with so many columns. */
-INLINE void numbers_exchange(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const vec *row) {
-    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) {
-        const mask here = lane_equal(row[k], lane_set((T)i));
-        if (!__builtin_constant_p(n) && !lane_any(here)) continue; /* with few rows, mispredictions cost more */
-        UNROLLED_BY_4(intptr_t j = 0; j < cols; j++) {
-            const num x_i = x[i * cols + j], x_k = x[k * cols + j];
-            x[i * cols + j] = num_select(here, x_k, x_i);
-            x[k * cols + j] = num_select(here, x_i, x_k);
-        }
-    }
-}
-
-/* x_ij = x_ij - f y_j */
-INLINE void numbers_subtract(num *x, num f, const num *y, intptr_t count) {
-    UNROLLED_BY_4(intptr_t j = 0; j < count; j++) x[j] = num_fnma(f, y[j], x[j]);
-}
-/* The same of two rows. */
+/* As numbers_subtract, of two rows. */
 INLINE void numbers_subtract_two(num *x, num *z, num f, num g, const num *y, intptr_t count) {
     UNROLLED_BY_2(intptr_t j = 0; j < count; j++) {
         const num y_j = y[j];
@@ -85,75 +42,6 @@ INLINE void numbers_factor(num *a, lu_state *s, const intptr_t n) {
     s->info = lane_set(0);
     s->odd = s->singular = lane_greater(s->info, s->info);
     STEPS(n, numbers_eliminate, a, s);
-}
-
-/* What L and U do at row k of right-hand sides x (n x cols). */
-INLINE void numbers_forward(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a) {
-    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) numbers_subtract(x + i * cols, a[i * n + k], x + k * cols, cols);
-}
-INLINE void numbers_by_pivot(num *x, const intptr_t cols, const lu_state *s, intptr_t k) {
-    UNROLLED_BY_4(intptr_t l = 0; l < cols; l++) x[l] = num_quotient(x[l], &s->d[k], s->r[k]);
-}
-INLINE void numbers_back(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a, const lu_state *s) {
-    numbers_by_pivot(x + k * cols, cols, s, k);
-    UNROLLED_BY_4(intptr_t i = 0; i < k; i++) numbers_subtract(x + i * cols, a[i * n + k], x + k * cols, cols);
-}
-/* The same of A^T. */
-INLINE void numbers_forward_transposed(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a,
-                                       const lu_state *s) {
-    numbers_by_pivot(x + k * cols, cols, s, k);
-    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) numbers_subtract(x + i * cols, a[k * n + i], x + k * cols, cols);
-}
-INLINE void numbers_back_transposed(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a) {
-    UNROLLED_BY_4(intptr_t i = 0; i < k; i++) numbers_subtract(x + i * cols, a[k * n + i], x + k * cols, cols);
-}
-
-/* x (n x cols) becomes the solution of A x = x or A^T x = x. */
-INLINE void numbers_solve(num *x, const intptr_t n, const intptr_t cols, const num *a, const lu_state *s,
-                          bool transposed) {
-    if (transposed) {
-        STEPS(n, numbers_forward_transposed, x, cols, a, s);
-        STEPS_BACK(n, numbers_back_transposed, x, cols, a);
-        STEPS_BACK(n, numbers_exchange, x, cols, s->row);
-    } else {
-        STEPS(n, numbers_exchange, x, cols, s->row);
-        STEPS(n, numbers_forward, x, cols, a);
-        STEPS_BACK(n, numbers_back, x, cols, a, s);
-    }
-}
-
-/* Solutions for `width` right-hand sides from column j on; b == NULL: those of the identity. */
-INLINE void numbers_solve_some(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t j,
-                               const intptr_t width, intptr_t q, const num *a, num *x, const lu_state *s,
-                               const intptr_t n, intptr_t count) {
-    if (b) {
-        const smm_operand from = numbers_columns(*b, j);
-        KERNEL(numbers_load)(x, &from, q, n, width, count);
-    } else {
-        UNROLLED_BY_4(intptr_t i = 0; i < n; i++)
-            UNROLLED_BY_4(intptr_t l = 0; l < width; l++) x[i * width + l] = num_set(i == j + l);
-    }
-    numbers_solve(x, n, width, a, s, call->form & SMM_TRANSPOSED);
-    const smm_operand c = numbers_columns(*to, j);
-    KERNEL(numbers_store)(&c, q, x, n, width, count);
-    KERNEL(numbers_fill_nan)(&c, q, s->info, n, width, count);
-}
-
-/* For all of them, as many at a time as x has room for; of few rows the usual numbers are constants. */
-INLINE void numbers_solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t sides,
-                              intptr_t most, intptr_t q, const num *a, num *x, const lu_state *s, const intptr_t n,
-                              intptr_t count) {
-    for (intptr_t j = 0, width; j < sides; j += width) {
-        width = least(most, sides - j);
-        if (!__builtin_constant_p(n)) {
-            numbers_solve_some(call, b, to, j, width, q, a, x, s, n, count);
-        } else if (width == n) {
-            numbers_solve_some(call, b, to, j, n, q, a, x, s, n, count);
-        } else {
-            width = 1;
-            numbers_solve_some(call, b, to, j, 1, q, a, x, s, n, count);
-        }
-    }
 }
 
 /* a and x have room for a matrix and so many right-hand sides. */
@@ -297,52 +185,4 @@ static void KERNEL(det_lanes)(const smm_call *call, intptr_t first, intptr_t las
     num a[FEW * FEW];
     UNROLLED(int n = 1; n <= FEW; n++)
         if (call->n == n) numbers_det(call, first, last, a, n);
-}
-
-/* --- Solutions by factors --- */
-
-/* Pivots of each lane; info: where they are rows, the first zero of U, else the first that is none, negative. */
-INLINE vec lu_look(const smm_call *call, const smm_operand *pivots, const num *a, lu_state *s, intptr_t q,
-                   intptr_t count) {
-    const intptr_t n = call->n;
-    const vec end = lane_set((T)n);
-    vec wrong = lane_set(0);
-    s->info = lane_set(0);
-    for (intptr_t k = n - 1; k >= 0; k--) {
-        T lane[LANES];
-        const char *p = (const char *)pivots->data + k * pivots->row;
-        for (int l = 0; l < LANES; l++) {
-            const int32_t row = *(const int32_t *)(p + (q + (l < count ? l : count - 1)) * pivots->batch);
-            lane[l] = (T)(row < k || row >= n ? n : row);
-        }
-        const vec step = lane_set((T)k), row = lane_load(lane);
-        const mask none = lane_equal(row, end);
-        wrong = lane_select(none, lane_set((T)(-k - 1)), wrong);
-        s->row[k] = lane_select(none, step, row);
-        s->info = lane_select(num_is_zero(a[k * n + k]), lane_set((T)(k + 1)), s->info);
-        s->d[k] = divisor_of(a[k * n + k]);
-        s->r[k] = num_reciprocal(&s->d[k]);
-    }
-    s->info = lane_select(lane_equal(wrong, lane_set(0)), s->info, wrong);
-    if (lane_any(~lane_equal(s->info, lane_set(0))) && call->failed)
-        __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
-    return s->info;
-}
-
-INLINE void lu_solve_one(num *x, const num *a, const lu_state *s, intptr_t n, bool transposed) {
-    numbers_solve(x, n, 1, a, s, transposed);
-}
-
-static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    (void)cold;
-    lu_workspace *const workspace = smm_kernel_workspace();
-    const intptr_t n = call->n;
-    for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
-        lu_state s;
-        KERNEL(numbers_load)(workspace->a, &call->a, q, n, n, count);
-        lanes_store_int(smm_info(call), q, lu_look(call, &call->lu_solve.pivots, workspace->a, &s, q, count), count);
-        numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, MOST_SIDES / n, q, workspace->a,
-                          workspace->x, &s, n, count);
-    }
 }

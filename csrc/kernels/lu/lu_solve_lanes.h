@@ -1,29 +1,121 @@
-/* lu_solve_lanes.h: solutions by the factors that LU gave, LANES matrices side by side, for any order. */
+/* lu_solve_lanes.h: solutions by the factors of LU, LANES matrices side by side, for any order: one text over the
+ * numbers of reals.h and those of numbers.h. Steps of the smallest orders, which are constants, are unrolled. */
 
-/* lu_exchange with the rows of pivots that are given as numbers. */
-INLINE void lu_exchange_by(vec *x, const vec pivot, intptr_t n, intptr_t k) {
-    for (intptr_t i = k + 1; i < n; i++) {
-        const mask here = lane_equal(pivot, lane_set((T)i));
-        const vec x_i = x[i], x_k = x[k];
-        x[i] = lane_select(here, x_k, x_i);
-        x[k] = lane_select(here, x_i, x_k);
+enum {
+    NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER,
+    SIDES = PARTS == 1 ? BLOCK : 16, /* right-hand sides that are solved for together */
+    MOST_SIDES = SIDES * SMM_MOST_ORDER
+};
+
+/* Call a step for each k from 0 to n - 1, or from n - 1 to 0: unrolled where n is a constant. */
+#define STEPS(n, step, ...) \
+    if (__builtin_constant_p(n)) \
+        UNROLLED(intptr_t k = 0; k < (n); k++) step(k, n, __VA_ARGS__); \
+    else \
+        for (intptr_t k = 0; k < (n); k++) step(k, n, __VA_ARGS__)
+#define STEPS_BACK(n, step, ...) \
+    if (__builtin_constant_p(n)) \
+        UNROLLED(intptr_t k = (n) - 1; k >= 0; k--) step(k, n, __VA_ARGS__); \
+    else \
+        for (intptr_t k = (n) - 1; k >= 0; k--) step(k, n, __VA_ARGS__)
+
+/* LANES matrices in factors, and some right-hand sides. */
+typedef struct lu_workspace {
+    num a[NUMBERS], x[MOST_SIDES];
+} lu_workspace;
+_Static_assert(sizeof(lu_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of lu_solve_lanes");
+
+typedef struct lu_state {
+    divisor d[SMM_MOST_ORDER];
+    num r[SMM_MOST_ORDER];   /* reciprocals of the pivots */
+    vec row[SMM_MOST_ORDER]; /* with which row each step exchanged its own */
+    vec info;
+    mask odd, singular; /* an odd number of exchanges; a pivot is zero and all before it are finite */
+} lu_state;
+
+/* Exchange rows k and, in each lane, row[k] of a matrix with so many columns. */
+INLINE void numbers_exchange(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const vec *row) {
+    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) {
+        const mask here = lane_equal(row[k], lane_set((T)i));
+        /* of few numbers, mispredictions cost more */
+        if (!__builtin_constant_p(PARTS == 1 ? cols : n) && !lane_any(here)) continue;
+        UNROLLED_BY_4(intptr_t j = 0; j < cols; j++) num_exchange(here, &x[k * cols + j], &x[i * cols + j]);
     }
 }
 
-/* x = the solution of A x = x for factors a, whose rows and columns are so far apart; of A^T x = x, if these are
- * exchanged. */
-INLINE void lu_solve_strided(vec *x, const vec *a, intptr_t row, intptr_t col, const vec *r, const vec *pivots,
-                             intptr_t n, bool transposed) {
-    for (intptr_t k = 0; k < n && !transposed; k++) lu_exchange_by(x, pivots[k], n, k);
-    for (intptr_t j = 0; j < n; j++) {
-        if (transposed) x[j] = lu_quotient(x[j], a[j * (row + col)], r[j]);
-        for (intptr_t i = j + 1; i < n; i++) x[i] = lane_fnma(a[i * row + j * col], x[j], x[i]);
+/* x_ij = x_ij - f y_j */
+INLINE void numbers_subtract(num *x, num f, const num *y, intptr_t count) {
+    UNROLLED_BY_4(intptr_t j = 0; j < count; j++) x[j] = num_fnma(f, y[j], x[j]);
+}
+
+/* What L and U do at row k of right-hand sides x (n x cols). */
+INLINE void numbers_forward(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a) {
+    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) numbers_subtract(x + i * cols, a[i * n + k], x + k * cols, cols);
+}
+INLINE void numbers_by_pivot(num *x, const intptr_t cols, const lu_state *s, intptr_t k) {
+    UNROLLED_BY_4(intptr_t l = 0; l < cols; l++) x[l] = num_quotient(x[l], &s->d[k], s->r[k]);
+}
+INLINE void numbers_back(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a, const lu_state *s) {
+    numbers_by_pivot(x + k * cols, cols, s, k);
+    UNROLLED_BY_4(intptr_t i = 0; i < k; i++) numbers_subtract(x + i * cols, a[i * n + k], x + k * cols, cols);
+}
+/* The same of A^T. */
+INLINE void numbers_forward_transposed(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a,
+                                       const lu_state *s) {
+    numbers_by_pivot(x + k * cols, cols, s, k);
+    UNROLLED_BY_4(intptr_t i = k + 1; i < n; i++) numbers_subtract(x + i * cols, a[k * n + i], x + k * cols, cols);
+}
+INLINE void numbers_back_transposed(intptr_t k, const intptr_t n, num *x, const intptr_t cols, const num *a) {
+    UNROLLED_BY_4(intptr_t i = 0; i < k; i++) numbers_subtract(x + i * cols, a[k * n + i], x + k * cols, cols);
+}
+
+/* x (n x cols) becomes the solution of A x = x or A^T x = x. */
+INLINE void numbers_solve(num *x, const intptr_t n, const intptr_t cols, const num *a, const lu_state *s,
+                          bool transposed) {
+    if (transposed) {
+        STEPS(n, numbers_forward_transposed, x, cols, a, s);
+        STEPS_BACK(n, numbers_back_transposed, x, cols, a);
+        STEPS_BACK(n, numbers_exchange, x, cols, s->row);
+    } else {
+        STEPS(n, numbers_exchange, x, cols, s->row);
+        STEPS(n, numbers_forward, x, cols, a);
+        STEPS_BACK(n, numbers_back, x, cols, a, s);
     }
-    for (intptr_t j = n - 1; j >= 0; j--) {
-        if (!transposed) x[j] = lu_quotient(x[j], a[j * (row + col)], r[j]);
-        for (intptr_t i = 0; i < j; i++) x[i] = lane_fnma(a[i * row + j * col], x[j], x[i]);
+}
+
+/* Solutions for `width` right-hand sides from column j on; b == NULL: those of the identity. */
+INLINE void numbers_solve_some(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t j,
+                               const intptr_t width, intptr_t q, const num *a, num *x, const lu_state *s,
+                               const intptr_t n, intptr_t count) {
+    if (b) {
+        const smm_operand from = numbers_columns(*b, j);
+        KERNEL(numbers_load)(x, &from, q, n, width, count);
+    } else {
+        UNROLLED_BY_4(intptr_t i = 0; i < n; i++)
+            UNROLLED_BY_4(intptr_t l = 0; l < width; l++) x[i * width + l] = num_set(i == j + l);
     }
-    for (intptr_t k = n - 1; k >= 0 && transposed; k--) lu_exchange_by(x, pivots[k], n, k);
+    numbers_solve(x, n, width, a, s, call->form & SMM_TRANSPOSED);
+    const smm_operand c = numbers_columns(*to, j);
+    KERNEL(numbers_store)(&c, q, x, n, width, count);
+    KERNEL(numbers_fill_nan)(&c, q, s->info, n, width, count);
+}
+
+/* For all of them, as many at a time as x has room for; of few rows the usual numbers are constants, and one is always.
+ */
+INLINE void numbers_solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t sides,
+                              intptr_t most, intptr_t q, const num *a, num *x, const lu_state *s, const intptr_t n,
+                              intptr_t count) {
+    for (intptr_t j = 0, width; j < sides; j += width) {
+        width = least(most, sides - j);
+        if (__builtin_constant_p(n) && width == n) {
+            numbers_solve_some(call, b, to, j, n, q, a, x, s, n, count);
+        } else if (__builtin_constant_p(n) || width == 1) {
+            width = 1;
+            numbers_solve_some(call, b, to, j, 1, q, a, x, s, n, count);
+        } else {
+            numbers_solve_some(call, b, to, j, width, q, a, x, s, n, count);
+        }
+    }
 }
 
 /* Row k of an int32 operand. */
@@ -52,76 +144,41 @@ SHARED vec KERNEL(lu_solve_failed)(const smm_call *call, const vec *pivots, vec 
     return lane_select(lane_equal(wrong, lane_set(0)), info, wrong);
 }
 
-/* Of factors a their reciprocals r and the pivots. Returns info; where some is not 0, that is told. */
-INLINE vec lu_look_at(const smm_call *call, const smm_operand *from, const vec *a, vec *r, vec *pivots, intptr_t q,
-                      intptr_t count) {
+/* Pivots of each lane, and the divisors in its diagonal of U. Returns info; where some is not 0, that is told. */
+INLINE vec lu_look(const smm_call *call, const smm_operand *pivots, const num *a, lu_state *s, intptr_t q,
+                   intptr_t count) {
     const intptr_t n = call->n;
     vec info = lane_set(0), row = lane_set((T)n), most = lane_set(0);
     mask above = lane_greater(info, info); /* where a pivot is above its row: nowhere so far */
     for (intptr_t k = n - 1; k >= 0; k--) {
-        const vec u = a[k * n + k];
-        pivots[k] = lanes_load_int(from, q, k, count);
-        r[k] = lane_div(lane_set(1), u);
-        info = lane_select(lane_equal(u, lane_set(0)), row, info);
+        const num u = a[k * n + k];
+        s->row[k] = lanes_load_int(pivots, q, k, count);
+        s->d[k] = divisor_of(u);
+        s->r[k] = num_reciprocal(&s->d[k]);
+        info = lane_select(num_is_zero(u), row, info);
         row = lane_sub(row, lane_set(1));
-        above |= lane_greater(row, pivots[k]);
-        most = lane_max(pivots[k], most);
+        above |= lane_greater(row, s->row[k]);
+        most = lane_max(s->row[k], most);
     }
     const mask beyond = lane_greater(most, lane_set((T)(n - 1)));
     if (__builtin_expect(lane_any(above | beyond | ~lane_equal(info, lane_set(0))), 0))
-        return KERNEL(lu_solve_failed)(call, pivots, info);
+        info = KERNEL(lu_solve_failed)(call, s->row, info);
+    s->info = info;
     return info;
 }
 
-/* LANES matrices under way. */
-typedef struct lu_solve_stack {
-    vec a[SMM_MOST_ORDER * SMM_MOST_ORDER], x[SMM_MOST_ORDER * BLOCK], y[SMM_MOST_ORDER];
-    vec r[SMM_MOST_ORDER], pivots[SMM_MOST_ORDER];
-} lu_solve_stack;
-_Static_assert(sizeof(lu_solve_stack) <= SMM_KERNEL_WORKSPACE, "workspace of lu_solve_lanes");
-
 static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    lu_workspace *const workspace = smm_kernel_workspace();
     const intptr_t n = call->n;
-    const bool transposed = call->form & SMM_TRANSPOSED;
-    smm_operand from = call->lu_solve.a;
-    if (transposed) from.row = call->lu_solve.a.col, from.col = call->lu_solve.a.row;
-    lu_solve_stack *const s = smm_kernel_workspace();
-    vec *const a = s->a, *const r = s->r, *const pivots = s->pivots, *const x = s->x, *const y = s->y;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const T *next = ahead_of(&call->lu_solve.a, q, LANES * n * n);
-        lanes_load(a, &from, q, n, n, count);
-        for (intptr_t k = 0; k < n && cold; k++) prefetch(next + k * LANES * n, LANES * n);
-        const vec info = lu_look_at(call, &call->lu_solve.pivots, a, r, pivots, q, count);
+        const T *next = ahead_of(&call->lu_solve.a, q, PARTS * LANES * n * n);
+        lu_state s;
+        KERNEL(numbers_load)(workspace->a, &call->lu_solve.a, q, n, n, count);
+        for (intptr_t k = 0; k < n && cold; k++) prefetch(next + PARTS * k * LANES * n, PARTS * LANES * n);
+        const vec info = lu_look(call, &call->lu_solve.pivots, workspace->a, &s, q, count);
         lanes_store_int(&call->lu_solve.info, q, info, count);
-        for (intptr_t j = 0; j < call->k; j += BLOCK) {
-            const intptr_t width = least(BLOCK, call->k - j);
-            const smm_operand b = lu_columns(call->lu_solve.b, j), c = lu_columns(call->lu_solve.x, j);
-            lanes_load(x, &b, q, n, width, count);
-            for (intptr_t l = 0; l < width; l++) {
-                for (intptr_t i = 0; i < n; i++) y[i] = x[i * width + l];
-                lu_solve_strided(y, a, n, 1, r, pivots, n, transposed);
-                for (intptr_t i = 0; i < n; i++) x[i * width + l] = y[i];
-            }
-            lanes_store(&c, q, x, n, width, count);
-            lanes_fill_nan(&c, q, info, n, width, count);
-        }
+        numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, SIDES, q, workspace->a, workspace->x, &s,
+                          n, count);
     }
-}
-
-/* The same for other kernels: as in lu_numbers.h. */
-typedef struct lu_state {
-    vec r[SMM_MOST_ORDER];   /* reciprocals of the pivots */
-    vec row[SMM_MOST_ORDER]; /* with which row each step exchanged its own */
-} lu_state;
-
-INLINE vec lu_look(const smm_call *call, const smm_operand *from, const vec *a, lu_state *s, intptr_t q,
-                   intptr_t count) {
-    return lu_look_at(call, from, a, s->r, s->row, q, count);
-}
-INLINE void lu_solve_one(vec *x, const vec *a, const lu_state *s, intptr_t n, bool transposed) {
-    if (transposed)
-        lu_solve_strided(x, a, 1, n, s->r, s->row, n, true);
-    else
-        lu_solve_strided(x, a, n, 1, s->r, s->row, n, false);
 }

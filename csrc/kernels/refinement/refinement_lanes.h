@@ -14,7 +14,7 @@ typedef struct inverse_of {
 /* x = A^-1 x, or A^-H x. */
 SHARED void KERNEL(lu_apply)(num *x, const inverse_of *b, bool adjoint) {
     for (intptr_t i = 0; i < b->n && adjoint; i++) x[i] = num_conj(x[i]);
-    lu_solve_one(x, b->lu, b->s, b->n, adjoint);
+    numbers_solve(x, b->n, 1, b->lu, b->s, adjoint);
     for (intptr_t i = 0; i < b->n && adjoint; i++) x[i] = num_conj(x[i]);
 }
 
