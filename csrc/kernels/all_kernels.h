@@ -51,7 +51,6 @@
 #include "banded/banded_lanes.h"
 #include "banded/parts_lanes.h"
 #include "symmetric/ldl_lanes.h"
-#include "qr/rank_lanes.h"
 #include "spectra/eigh_sweeps.h"
 #include "spectra/eigh_lanes.h"
 #include "spectra/eigh_single.h"
@@ -61,12 +60,12 @@
 #include "spectra/svd_bidiagonal.h"
 #include "spectra/svd_single.h"
 #include "spectra/eig_hessenberg.h"
+#include "qr/rank_lanes.h"
+#include "qr/lstsq_lanes.h"
 
 #if defined(REAL_DTYPE)
-#include "qr/lstsq_numbers.h"
 #include "spectra/eig_sweeps_numbers.h"
 #else
-#include "qr/lstsq_lanes.h"
 #include "spectra/eig_sweeps.h"
 #if defined(SMM_KERNELS_F64)
 #include "refinement/mixed_lanes.h"

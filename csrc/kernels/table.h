@@ -99,12 +99,6 @@ static unsigned any_needs(const smm_call *call) {
 
 /* From how many bytes on most kernels prefetch. Those of complex numbers do not, but for what is packed. */
 #define COLD (PARTS == 1 ? SMM_BEYOND_L2 : SMM_MEMORY)
-/* The workspace of a kernel whose complex numbers take more than SMM_KERNEL_WORKSPACE. */
-#if defined(REAL_DTYPE)
-#define WORKSPACE(stem) KERNEL(stem##_workspace)
-#else
-#define WORKSPACE(stem) NULL
-#endif
 
 #if defined(REAL_DTYPE)
 /* Few columns leave most lanes of a row empty. From some depth on blocks of A by columns are better (matmul_vector.h):
@@ -257,7 +251,7 @@ ONE_WITH_WORKSPACE(tridiagonal_lanes);
 ONE_WITH_WORKSPACE(banded_lanes);
 ONE_WITH_WORKSPACE(banded_pos_lanes);
 ONE_WITH_WORKSPACE(expm_lanes);
-static const smm_kernel lstsq_list[] = {WITH_WORKSPACE(lstsq_lanes, any_needs, COLD, WORKSPACE(lstsq_lanes))};
+ONE_WITH_WORKSPACE(lstsq_lanes);
 static const smm_kernel lu_rcond_list[] = {
     WITH_WORKSPACE(lu_rcond_lanes, any_needs, SMM_MEMORY, KERNEL(refinement_workspace))};
 static const smm_kernel backward_error_list[] = {
@@ -283,7 +277,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_QR] = LIST(qr_list),
               [SMM_OP_QR_R] = LIST(qr_list),
               [SMM_OP_QR_RAW] = LIST(qr_list),
-              [SMM_OP_LSTSQ] = LIST(lstsq_list),
+              [SMM_OP_LSTSQ] = LIST(lstsq_lanes_list),
               [SMM_OP_EIGH] = LIST(eigh_list),
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
               [SMM_OP_EIG] = LIST(eig_lanes_list),

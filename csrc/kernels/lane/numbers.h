@@ -25,6 +25,7 @@ INLINE num num_negate(num x) { return (num){lane_negate(x.re), lane_negate(x.im)
 INLINE num num_add(num x, num y) { return (num){lane_add(x.re, y.re), lane_add(x.im, y.im)}; }
 INLINE num num_sub(num x, num y) { return pair_sub(x, y); }
 INLINE num num_scale(num x, vec s) { return pair_scale(x, s); }
+INLINE num num_unscale(num x, vec s) { return (num){lane_div(x.re, s), lane_div(x.im, s)}; }
 INLINE num num_select(mask m, num x, num y) { return pair_select(m, x, y); }
 INLINE void num_exchange(mask m, num *x, num *y) {
     lane_exchange(m, &x->re, &y->re);
@@ -36,6 +37,12 @@ INLINE num num_fnma(num x, num y, num z) { return pair_fnma(x, y, z); }
 INLINE num num_add_scaled(num x, vec s, num z) { return (num){lane_fma(s, x.re, z.re), lane_fma(s, x.im, z.im)}; }
 INLINE vec num_add_square(num x, vec squares) { return lane_fma(x.im, x.im, lane_fma(x.re, x.re, squares)); }
 INLINE vec num_size(num x) { return pair_size(x); }
+
+/* The squares of x's parts added to sums of such, part by part; and both sums together. */
+INLINE num num_add_squares(num x, num squares) {
+    return (num){lane_fma(x.re, x.re, squares.re), lane_fma(x.im, x.im, squares.im)};
+}
+INLINE vec num_total(num squares) { return lane_add(squares.re, squares.im); }
 
 /* The larger of `most` and the magnitudes of x's parts; what stays zero while all x are finite; -Re(x^* y) / 2. */
 INLINE vec num_largest(num x, vec most) { return lane_max(lane_abs(x.im), lane_max(lane_abs(x.re), most)); }
@@ -57,8 +64,7 @@ INLINE vec num_modulus(num x) {
 /* x / |x|; of tiny ones 1. */
 INLINE num num_phase(num x) {
     const vec size = num_modulus(x);
-    const num phase = {lane_div(x.re, size), lane_div(x.im, size)};
-    return num_select(lane_greater(size, lane_set(least_normal())), phase, num_set(1));
+    return num_select(lane_greater(size, lane_set(least_normal())), num_unscale(x, size), num_set(1));
 }
 
 /* sum - a x without error, so far as it is added to `rest`. */

@@ -16,6 +16,7 @@ INLINE void num_exchange(mask m, num *x, num *y) { lane_exchange(m, x, y); }
 INLINE num num_add(num x, num y) { return lane_add(x, y); }
 INLINE num num_sub(num x, num y) { return lane_sub(x, y); }
 INLINE num num_scale(num x, vec s) { return lane_mul(x, s); }
+INLINE num num_unscale(num x, vec s) { return lane_div(x, s); }
 INLINE num num_mul(num x, num y) { return lane_mul(x, y); }
 INLINE num num_fma(num x, num y, num z) { return lane_fma(x, y, z); }
 INLINE num num_fnma(num x, num y, num z) { return lane_fnma(x, y, z); }
@@ -44,6 +45,8 @@ INLINE num num_over(num x, const divisor *d, num r) {
 }
 
 INLINE vec num_add_square(num x, vec squares) { return lane_fma(x, x, squares); }
+INLINE num num_add_squares(num x, num squares) { return lane_fma(x, x, squares); }
+INLINE vec num_total(num squares) { return squares; }
 INLINE vec num_size(num x) { return lane_abs(x); }
 INLINE vec num_modulus(num x) { return lane_abs(x); }
 INLINE num num_phase(num x) { return lane_select(lane_greater(lane_set(0), x), lane_set(-1), lane_set(1)); }

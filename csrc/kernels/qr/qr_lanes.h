@@ -21,13 +21,9 @@ INLINE void scale_column(num *x, intptr_t step, vec scale, intptr_t count, const
 /* |x_1|^2 + ... + |x_count-1|^2: squares of real parts and of imaginary parts, each in a row. */
 INLINE vec sum_of_squares(const num *x, intptr_t step, intptr_t count, const bool unrolled) {
     (void)unrolled;
-    vec re = lane_set(0), im = lane_set(0);
-    for (intptr_t i = 1; i < count; i++) {
-        const num y = x[i * step];
-        re = lane_fma(y.re, y.re, re);
-        im = lane_fma(y.im, y.im, im);
-    }
-    return lane_add(re, im);
+    num sum = num_set(0);
+    for (intptr_t i = 1; i < count; i++) sum = num_add_squares(x[i * step], sum);
+    return num_total(sum);
 }
 
 /* x_0 becomes beta, which is real, the others v; the result is tau, 0 where x_0 is real and the others are zero. */
@@ -47,7 +43,7 @@ INLINE num reflector(num *x, intptr_t step, intptr_t count, const bool unrolled)
     }
     const vec norm = lane_sqrt(squares);
     const vec beta = lane_select(lane_greater(nothing, x[0].re), norm, lane_negate(norm));
-    const num tau = {lane_div(lane_sub(beta, x[0].re), beta), lane_div(lane_negate(x[0].im), beta)};
+    const num tau = num_unscale((num){lane_sub(beta, x[0].re), lane_negate(x[0].im)}, beta);
     const divisor d = divisor_of((num){lane_sub(x[0].re, beta), x[0].im});
     const num r = num_reciprocal(&d);
     x[0] = num_select(zero, x[0], (num){lane_mul(beta, back), nothing});
