@@ -24,10 +24,7 @@
 #include "matmul/matmul_pairs.h"
 #include "matmul/matmul_vector_numbers.h"
 #include "lu/lu_numbers.h"
-#include "cholesky/triangular_numbers.h"
-#include "cholesky/cholesky_numbers.h"
 #else
-#include "cholesky/cholesky_lanes.h"
 #include "lu/inv_lanes.h"
 #include "lu/inv_panels.h"
 #include "lu/lu_det.h"
@@ -42,8 +39,9 @@
 #include "matmul/matmul_scalars.h"
 #include "matmul/matmul_strided.h"
 #include "matmul/matmul_vector.h"
-#include "cholesky/triangular_lanes.h"
 #endif
+#include "cholesky/cholesky_lanes.h"
+#include "cholesky/triangular_lanes.h"
 #include "cholesky/cholesky_single.h"
 #include "lu/lu_panels.h"
 #include "refinement/refinement_lanes.h"

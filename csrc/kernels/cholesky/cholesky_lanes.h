@@ -1,75 +1,130 @@
-/* cholesky_lanes.h: the Cholesky factorization, LANES matrices side by side. Small constant orders have the whole
- * matrix in registers. Others are done in square tiles, row of tiles after row of tiles (left-looking): a tile sums in
- * registers all that is subtracted from it, and while one waits for its square roots and reciprocals the next begins.
- */
+/* cholesky_lanes.h: the Cholesky factorization, LANES matrices side by side: one text over the numbers of reals.h and
+ * those of numbers.h. Small constant orders have the whole matrix in registers. Others are done in square tiles, row of
+ * tiles after row of tiles (left-looking): a tile sums in registers all that is subtracted from it, and while one waits
+ * for its square roots and reciprocals the next begins. Of the diagonal only the real part is read, and that of L is
+ * real. */
 
-enum { TILE = VECTOR_REGISTERS >= 32 ? 4 : 3 };
+enum { TILE = VECTOR_REGISTERS >= 32 ? 5 - PARTS : 4 - PARTS };
 
-/* A lower triangle in panels of TILE rows, column after column: element (i, j) of panel p, i counted from its first
- * row, is at panel_of(p)[j * TILE + i], for j up to the panel's last row. */
-enum { PANELS = (SMM_MOST_ORDER + TILE - 1) / TILE, PANELS_SIZE = TILE * TILE * PANELS * (PANELS + 1) / 2 };
+/* A lower triangle of real numbers is in panels of TILE rows, column after column: element (i, j) of panel p, i counted
+ * from its first row, is at panel_of(p)[j * TILE + i], for j up to the panel's last row. Of complex numbers it is part
+ * of the matrix, row after row, or from the last element of that back. */
+enum {
+    PANELS = (SMM_MOST_ORDER + TILE - 1) / TILE,
+    PANELS_SIZE = PARTS == 1 ? TILE * TILE * PANELS * (PANELS + 1) / 2 : NUMBERS
+};
+typedef struct triangle {
+    num *l;
+    intptr_t down, across; /* from element to element, of complex numbers */
+} triangle;
 
-INLINE vec *panel_of(const vec *l, intptr_t p) { return (vec *)l + TILE * TILE * p * (p + 1) / 2; }
-INLINE vec *panel_element(const vec *l, intptr_t i, intptr_t j) { return panel_of(l, i / TILE) + j * TILE + i % TILE; }
+INLINE num *panel_of(const num *l, uintptr_t p) { return (num *)l + TILE * TILE * (p * (p + 1) / 2); }
+INLINE num *panel_element(const num *l, intptr_t i, intptr_t j) {
+    const uintptr_t row = (uintptr_t)i; /* what is divided without a look at its sign */
+    return panel_of(l, row / TILE) + j * TILE + row % TILE;
+}
 
-/* c_ij = c_ij - sum a_ik b_jk, k < depth, of panels a and b. */
-INLINE void tile_subtract(vec c[TILE][TILE], const vec *a, const vec *b, intptr_t depth, const int rows, const int cols,
-                          const bool lower) {
+INLINE intptr_t down(triangle t) { return PARTS == 1 ? 1 : t.down; }
+INLINE intptr_t across(triangle t) { return PARTS == 1 ? TILE : t.across; }
+/* The first element of row i, with which a tile begins; and any element. */
+INLINE num *tile_row(triangle t, intptr_t i) {
+    return PARTS == 1 ? panel_of(t.l, (uintptr_t)i / TILE) : t.l + i * t.down;
+}
+INLINE num *triangle_at(triangle t, intptr_t i, intptr_t j) {
+    return PARTS == 1 ? panel_element(t.l, i, j) : t.l + i * t.down + j * t.across;
+}
+
+/* c_ij = c_ij - sum a_ik conj(b_jk), k < depth, of rows a and b of tiles. */
+INLINE void tile_subtract(num c[TILE][TILE], triangle t, const num *a, const num *b, intptr_t depth, const int rows,
+                          const int cols, const bool lower) {
+    const intptr_t i_step = down(t), k_step = across(t);
     ROLLED(intptr_t k = 0; k < depth; k++) {
-        vec y[TILE];
-        UNROLLED(int j = 0; j < cols; j++) y[j] = b[k * TILE + j];
+        num y[TILE];
+        UNROLLED(int j = 0; j < cols; j++) y[j] = b[k * k_step + j * i_step];
         UNROLLED(int i = 0; i < rows; i++) {
-            const vec x = lower ? y[i] : a[k * TILE + i];
+            const num x = lower ? y[i] : a[k * k_step + i * i_step];
             UNROLLED(int j = 0; j < cols; j++)
-                if (!lower || j <= i) c[i][j] = lane_fnma(x, y[j], c[i][j]);
+                if (!lower || j <= i) c[i][j] = num_fnma(x, num_conj(y[j]), c[i][j]);
         }
     }
 }
 
 /* l_jj = sqrt(a_jj), r = 1 / l_jj. info becomes j + 1 where a_jj is not positive. */
-INLINE vec cholesky_pivot(vec *a_jj, vec *info, intptr_t j) {
-    const mask bad = ~lane_greater(*a_jj, lane_set(0));
+INLINE vec cholesky_pivot(num *a_jj, vec *info, intptr_t j) {
+    const vec square = num_re(*a_jj), pivot = lane_sqrt(square);
+    const mask bad = ~lane_greater(square, lane_set(0));
     if (__builtin_expect(lane_any(bad), 0))
         *info = lane_select(bad & lane_equal(*info, lane_set(0)), lane_set((T)(j + 1)), *info);
-    *a_jj = lane_sqrt(*a_jj);
-    return lane_div(lane_set(1), *a_jj);
+    *a_jj = num_of(pivot);
+    return lane_div(lane_set(1), pivot);
 }
 
 /* Rows i0 .. i0+rows-1, the rows above them done. r: the reciprocals of the diagonal. */
-INLINE void cholesky_rows(vec *l, vec *r, vec *info, intptr_t i0, const int rows) {
-    vec c[TILE][TILE], *a = panel_of(l, i0 / TILE);
+INLINE void cholesky_rows(triangle t, vec *r, vec *info, intptr_t i0, const int rows) {
+    const intptr_t i_step = down(t), j_step = across(t);
+    num c[TILE][TILE], *a = tile_row(t, i0);
     ROLLED(intptr_t j0 = 0; j0 < i0; j0 += TILE) {
-        const vec *b = panel_of(l, j0 / TILE);
+        const num *b = tile_row(t, j0);
         UNROLLED(int i = 0; i < rows; i++)
-            UNROLLED(int j = 0; j < TILE; j++) c[i][j] = a[(j0 + j) * TILE + i];
-        tile_subtract(c, a, b, j0, rows, TILE, false);
+            UNROLLED(int j = 0; j < TILE; j++) c[i][j] = a[(j0 + j) * j_step + i * i_step];
+        tile_subtract(c, t, a, b, j0, rows, TILE, false);
         UNROLLED(int j = 0; j < TILE; j++)
             UNROLLED(int i = 0; i < rows; i++) {
-                c[i][j] = lane_mul(c[i][j], r[j0 + j]);
-                a[(j0 + j) * TILE + i] = c[i][j];
-                UNROLLED(int k = j + 1; k < TILE; k++) c[i][k] = lane_fnma(c[i][j], b[(j0 + j) * TILE + k], c[i][k]);
+                c[i][j] = num_scale(c[i][j], r[j0 + j]);
+                a[(j0 + j) * j_step + i * i_step] = c[i][j];
+                UNROLLED(int k = j + 1; k < TILE; k++)
+                    c[i][k] = num_fnma(c[i][j], num_conj(b[(j0 + j) * j_step + k * i_step]), c[i][k]);
             }
     }
     UNROLLED(int i = 0; i < rows; i++)
-        UNROLLED(int j = 0; j <= i; j++) c[i][j] = a[(i0 + j) * TILE + i];
-    tile_subtract(c, a, a, i0, rows, rows, true);
+        UNROLLED(int j = 0; j <= i; j++) c[i][j] = a[(i0 + j) * j_step + i * i_step];
+    tile_subtract(c, t, a, a, i0, rows, rows, true);
     UNROLLED(int j = 0; j < rows; j++) {
         r[i0 + j] = cholesky_pivot(&c[j][j], info, i0 + j);
-        a[(i0 + j) * TILE + j] = c[j][j];
+        a[(i0 + j) * j_step + j * i_step] = c[j][j];
         UNROLLED(int i = j + 1; i < rows; i++) {
-            a[(i0 + j) * TILE + i] = c[i][j] = lane_mul(c[i][j], r[i0 + j]);
-            UNROLLED(int k = j + 1; k <= i; k++) c[i][k] = lane_fnma(c[i][j], c[k][j], c[i][k]);
+            a[(i0 + j) * j_step + i * i_step] = c[i][j] = num_scale(c[i][j], r[i0 + j]);
+            UNROLLED(int k = j + 1; k <= i; k++) c[i][k] = num_fnma(c[i][j], num_conj(c[k][j]), c[i][k]);
         }
     }
 }
 
-INLINE void cholesky_panel(vec *l, vec *r, vec *info, intptr_t i0, intptr_t rows) {
+INLINE void cholesky_panel(triangle t, vec *r, vec *info, intptr_t i0, intptr_t rows) {
     switch (rows) {
-    case 1: cholesky_rows(l, r, info, i0, 1); break;
-    case 2: cholesky_rows(l, r, info, i0, 2); break;
-    case 3: cholesky_rows(l, r, info, i0, 3); break;
-    default: cholesky_rows(l, r, info, i0, TILE);
+    case 1: cholesky_rows(t, r, info, i0, 1); break;
+    case 2: cholesky_rows(t, r, info, i0, TILE < 2 ? TILE : 2); break;
+    case 3: cholesky_rows(t, r, info, i0, TILE < 3 ? TILE : 3); break;
+    default: cholesky_rows(t, r, info, i0, TILE);
     }
+}
+
+#if defined(REAL_DTYPE)
+/* Rows of triangles: with the first of them all of the matrices, as they are. */
+INLINE void triangle_load(num *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t first,
+                          intptr_t last, intptr_t count) {
+    (void)reversed, (void)last;
+    if (!first) KERNEL(numbers_load)(l, from, q, n, n, count);
+}
+
+/* Rows of L: all of them with the last. */
+INLINE void cholesky_store(const smm_operand *to, intptr_t q, num *l, intptr_t n, intptr_t first, intptr_t last,
+                           intptr_t count) {
+    (void)first;
+    if (last < n) return;
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = i + 1; j < n; j++) l[i * n + j] = num_set(0);
+    KERNEL(numbers_store)(to, q, l, n, n, count);
+}
+#else
+/* Rows first .. last-1 of lower triangles, or of upper ones that are `reversed`; what lies by columns, with the first.
+ */
+INLINE void triangle_load(num *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t first,
+                          intptr_t last, intptr_t count) {
+    const strides s = strides_of(from);
+    if (s.row != 1 || s.col == 1)
+        triangle_load_rows(l, panel_element, TILE, from, q, n, reversed, first, last, count);
+    else if (!first)
+        triangle_load_columns(l, panel_element, from, q, n, reversed, count);
 }
 
 /* Row i of C of LANES matrices, l_i0 .. l_ii, zeros: a vector at a time, the last of which may overlap the one before.
@@ -109,29 +164,30 @@ INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, 
         lanes_store(&c, q, x, 1, n, count);
 }
 
+INLINE void cholesky_store(const smm_operand *to, intptr_t q, num *l, intptr_t n, intptr_t first, intptr_t last,
+                           intptr_t count) {
+    for (intptr_t i = first; i < last; i++) cholesky_store_row(to, q, l, i, n, count);
+}
+#endif
+
 static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
-    const strides s = strides_of(&call->cholesky.a);
-    _Static_assert(PANELS_SIZE * sizeof(vec) <= SMM_KERNEL_WORKSPACE, "workspace of cholesky_lanes");
-    vec *const l = smm_kernel_workspace();
+    _Static_assert(PANELS_SIZE * sizeof(num) <= SMM_KERNEL_WORKSPACE, "workspace of cholesky_lanes");
+    num *const l = smm_kernel_workspace();
+    const triangle t = {l, n, 1};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const T *next = ahead_of(&call->cholesky.a, q, LANES * n * n);
+        const T *next = ahead_of(&call->cholesky.a, q, PARTS * LANES * n * n);
         vec r[SMM_MOST_ORDER], info = lane_set(0);
-        const bool column_major = s.row == 1 && s.col != 1;
-        if (column_major) triangle_load_columns(l, panel_element, &call->cholesky.a, q, n, false, count);
         for (intptr_t i = 0; i < n; i += TILE) {
             const intptr_t rows = least(TILE, n - i);
-            if (!column_major)
-                triangle_load_rows(l, panel_element, TILE, &call->cholesky.a, q, n, false, i, i + rows, count);
-            cholesky_panel(l, r, &info, i, rows);
-            for (intptr_t j = i; j < i + rows; j++) {
-                if (cold) prefetch(next + j * LANES * n, LANES * n);
-                cholesky_store_row(&call->cholesky.l, q, l, j, n, count);
-            }
+            triangle_load(l, &call->cholesky.a, q, n, false, i, i + rows, count);
+            cholesky_panel(t, r, &info, i, rows);
+            if (cold) prefetch(next + PARTS * i * LANES * n, PARTS * rows * LANES * n);
+            cholesky_store(&call->cholesky.l, q, l, n, i, i + rows, count);
         }
         lanes_store_int(&call->cholesky.info, q, info, count);
-        lanes_fill_nan(&call->cholesky.l, q, info, n, n, count);
+        KERNEL(numbers_fill_nan)(&call->cholesky.l, q, info, n, n, count);
     }
 }
 
@@ -141,21 +197,23 @@ enum { CHOLESKY_WORKSPACE = 16 * 16 };
 INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        const T *next = ahead_of(&call->cholesky.a, q, LANES * n * n);
-        vec a[CHOLESKY_WORKSPACE], info = lane_set(0);
-        lanes_load(a, &call->cholesky.a, q, n, n, count);
+        const T *next = ahead_of(&call->cholesky.a, q, PARTS * LANES * n * n);
+        num a[CHOLESKY_WORKSPACE];
+        vec info = lane_set(0);
+        KERNEL(numbers_load)(a, &call->cholesky.a, q, n, n, count);
         UNROLLED(int j = 0; j < n; j++) {
             if (j % 4 == 0 && cold) /* not at each of these short steps */
-                prefetch(next + j * LANES * n, least(4, n - j) * LANES * n);
+                prefetch(next + PARTS * j * LANES * n, PARTS * least(4, n - j) * LANES * n);
             const vec r = cholesky_pivot(&a[j * n + j], &info, j);
             UNROLLED(int i = j + 1; i < n; i++) {
-                a[i * n + j] = lane_mul(a[i * n + j], r);
-                a[j * n + i] = lane_set(0);
-                UNROLLED(int k = j + 1; k <= i; k++) a[i * n + k] = lane_fnma(a[i * n + j], a[k * n + j], a[i * n + k]);
+                a[i * n + j] = num_scale(a[i * n + j], r);
+                a[j * n + i] = num_set(0);
+                UNROLLED(int k = j + 1; k <= i; k++)
+                    a[i * n + k] = num_fnma(a[i * n + j], num_conj(a[k * n + j]), a[i * n + k]);
             }
         }
-        lanes_store(&call->cholesky.l, q, a, n, n, count);
+        KERNEL(numbers_store)(&call->cholesky.l, q, a, n, n, count);
         lanes_store_int(&call->cholesky.info, q, info, count);
-        lanes_fill_nan(&call->cholesky.l, q, info, n, n, count);
+        KERNEL(numbers_fill_nan)(&call->cholesky.l, q, info, n, n, count);
     }
 }
