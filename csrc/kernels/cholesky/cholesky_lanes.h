@@ -51,10 +51,11 @@ INLINE void tile_subtract(num c[TILE][TILE], triangle t, const num *a, const num
 
 /* l_jj = sqrt(a_jj), r = 1 / l_jj. info becomes j + 1 where a_jj is not positive. */
 INLINE vec cholesky_pivot(num *a_jj, vec *info, intptr_t j) {
-    const vec square = num_re(*a_jj), pivot = lane_sqrt(square);
+    const vec square = num_re(*a_jj);
     const mask bad = ~lane_greater(square, lane_set(0));
     if (__builtin_expect(lane_any(bad), 0))
         *info = lane_select(bad & lane_equal(*info, lane_set(0)), lane_set((T)(j + 1)), *info);
+    const vec pivot = lane_sqrt(square);
     *a_jj = num_of(pivot);
     return lane_div(lane_set(1), pivot);
 }

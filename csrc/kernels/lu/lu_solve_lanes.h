@@ -100,8 +100,8 @@ INLINE void numbers_solve_some(const smm_call *call, const smm_operand *b, const
     KERNEL(numbers_fill_nan)(&c, q, s->info, n, width, count);
 }
 
-/* For all of them, as many at a time as x has room for; of few rows the usual numbers are constants, and one is always.
- */
+/* For all of them, as many at a time as x has room for; of few rows the usual numbers are constants, of real matrices
+ * one always is. */
 INLINE void numbers_solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t sides,
                               intptr_t most, intptr_t q, const num *a, num *x, const lu_state *s, const intptr_t n,
                               intptr_t count) {
@@ -109,7 +109,7 @@ INLINE void numbers_solve_all(const smm_call *call, const smm_operand *b, const 
         width = least(most, sides - j);
         if (__builtin_constant_p(n) && width == n) {
             numbers_solve_some(call, b, to, j, n, q, a, x, s, n, count);
-        } else if (__builtin_constant_p(n) || width == 1) {
+        } else if (__builtin_constant_p(n) || (PARTS == 1 && width == 1)) {
             width = 1;
             numbers_solve_some(call, b, to, j, 1, q, a, x, s, n, count);
         } else {
