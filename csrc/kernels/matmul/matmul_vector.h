@@ -4,6 +4,12 @@
  * are transposed in registers and each of their columns meets an element of each column of B. (Lanes that hold
  * different columns, as in matmul_rows.h, would be empty half the time.) */
 
+/* Rows of A from `a` on, `width` elements of each: x becomes these columns. */
+INLINE void vector_columns(block_row *x, const T *a, intptr_t row, intptr_t height, intptr_t width) {
+    UNROLLED(int l = 0; l < BLOCK; l++) x[l] = block_load(a + (l < height ? l : 0) * row, width);
+    block_transpose(x);
+}
+
 INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, const smm_prefetch *cold, const int n) {
     const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     const T *a = (const T *)call->matmul.a.data + first * as.batch,
@@ -17,11 +23,9 @@ INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, con
             UNROLLED(int j = 0; j < BLOCK; j++) sum[j] = block_set(0);
             for (intptr_t p = 0; p < k; p += BLOCK) {
                 const intptr_t width = least(BLOCK, k - p);
-                const T *ap = a + i * as.row + p;
                 block_row x[BLOCK];
                 if (cold) prefetch(next_a(cold, a, m * k) + i * k + p * height, height * width);
-                UNROLLED(int l = 0; l < BLOCK; l++) x[l] = block_load(ap + (l < height ? l : 0) * as.row, width);
-                block_transpose(x);
+                vector_columns(x, a + i * as.row + p, as.row, height, width);
                 if (p == 0)
                     UNROLLED(int j = 0; j < n; j++) sum[j] = block_mul(x[0], block_set(b[j * bs.col]));
                 UNROLLED(int l = 0; l < BLOCK; l++)
@@ -29,18 +33,49 @@ INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, con
                         UNROLLED(int j = 0; j < n; j++)
                             sum[j] = block_fma(x[l], block_set(b[(p + l) * bs.row + j * bs.col]), sum[j]);
             }
-            if (n == 1) {
-                block_store(c + i, sum[0], height);
-                continue;
-            }
             block_transpose(sum);
             UNROLLED(int l = 0; l < BLOCK; l++)
                 if (l < height) block_store(c + (i + l) * cs.row, sum[l], n);
         }
 }
 
+/* The same of one column: a sum waits for its last term, so several blocks of rows go side by side. */
+enum { VECTOR_GROUPS = 2 };
+INLINE void vector_rows_loop(const smm_call *call, const T *a, const T *b, T *c, const T *next, intptr_t from,
+                             const int groups) {
+    const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b);
+    const intptr_t k = call->k, last = call->m - from - (groups - 1) * BLOCK; /* rows of the last block */
+    block_row sum[VECTOR_GROUPS];
+    UNROLLED(int g = 0; g < groups; g++) sum[g] = block_set(0);
+    for (intptr_t p = 0; p < k; p += BLOCK)
+        UNROLLED(int g = 0; g < groups; g++) {
+            const intptr_t i = from + g * BLOCK, width = least(BLOCK, k - p);
+            const intptr_t height = g < groups - 1 ? BLOCK : least(BLOCK, last);
+            block_row x[BLOCK];
+            if (next) prefetch(next + i * k + p * height, height * width);
+            vector_columns(x, a + i * as.row + p, as.row, height, width);
+            UNROLLED(int l = 0; l < BLOCK; l++) {
+                const block_row y = block_set(b[(p + (l < width ? l : 0)) * bs.row]);
+                if (l < width) sum[g] = p + l ? block_fma(x[l], y, sum[g]) : block_mul(x[l], y);
+            }
+        }
+    UNROLLED(int g = 0; g < groups; g++)
+        block_store(c + from + g * BLOCK, sum[g], g < groups - 1 ? BLOCK : least(BLOCK, last));
+}
+
 SHARED void KERNEL(one_vector)(const smm_call *call, intptr_t first, intptr_t last, const smm_prefetch *cold) {
-    vector_loop(call, first, last, cold, 1);
+    const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
+    const intptr_t m = call->m;
+    for (intptr_t q = first; q < last; q++) {
+        const T *const a = (const T *)call->matmul.a.data + q * as.batch, *const b = (const T *)call->matmul.b.data +
+                                                                                     q * bs.batch;
+        T *const c = (T *)call->matmul.c.data + q * cs.batch;
+        const T *const next = cold ? next_a(cold, a, m * call->k) : NULL;
+        intptr_t i = 0;
+        for (; i + (VECTOR_GROUPS - 1) * BLOCK < m; i += VECTOR_GROUPS * BLOCK)
+            vector_rows_loop(call, a, b, c, next, i, VECTOR_GROUPS);
+        if (i < m) vector_rows_loop(call, a, b, c, next, i, 1);
+    }
 }
 
 /* Inner products, of rows of A and columns of B that are dense: the lanes hold different matrices, so that no sum waits
