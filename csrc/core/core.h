@@ -110,7 +110,8 @@ static inline size_t smm_bytes_of_call(smm_op op) {
 /* call.c: how often a call is repeated by its outer dimensions, and repetition r of it, which has none. */
 intptr_t smm_runs(const smm_call *call);
 smm_call smm_run_of(const smm_call *call, intptr_t r);
-/* How far operand i of repetition r of dimensions from `first` on lies behind that of the first. */
+/* The bytes from operand i of the first repetition to that of repetition r, counted over the dimensions from `first`
+ * on. */
 static inline intptr_t smm_offset_of(const smm_outer *x, int first, int i, intptr_t r) {
     intptr_t offset = 0;
     for (int d = first; d < x->dims; d++) {
@@ -140,11 +141,11 @@ bool smm_as_interleaved_real(smm_call *call, smm_outer *outer, unsigned pairs);
 typedef enum smm_overlap { SMM_APART, SMM_IN_PLACE, SMM_OVERLAPPING } smm_overlap;
 smm_overlap smm_overlap_of(const smm_call *call);
 
-/* The address of the first byte and that after the last of what is in memory; equal: there is nothing. */
+/* A part of memory: the address of its first byte and of the one after its last; equal if it is empty. */
 typedef struct smm_span {
     intptr_t low, high;
 } smm_span;
-/* Of one element, it becomes that of so many. */
+/* The span of one element grows to that of `extent` elements, `stride` bytes apart. */
 static inline void smm_reach(smm_span *x, intptr_t extent, intptr_t stride) {
     const intptr_t bytes = (extent - 1) * stride;
     *(bytes < 0 ? &x->low : &x->high) += bytes;
@@ -152,7 +153,7 @@ static inline void smm_reach(smm_span *x, intptr_t extent, intptr_t stride) {
 static inline bool smm_do_spans_meet(const smm_span *x, const smm_span *y) {
     return x->low < y->high && y->low < x->high && x->low < x->high && y->low < y->high;
 }
-/* call.c: of operand i of a call that has matrices. */
+/* call.c: the span of operand i of a call that has matrices. */
 smm_span smm_span_of(const smm_call *call, int i);
 
 /* call.c: element (i, j) of matrix q of an operand, NULL of one that is not there. */

@@ -1,16 +1,16 @@
-"""What was found before, and is found again without work."""
+"""Results that are kept, so that the same question finds them without work."""
 
 from typing import Any
 
 
 class Cache(dict[Any, Any]):
-    """What was found, by what tells it apart. All of it is forgotten when it becomes too much."""
+    """Results by their keys. One more than `most` makes all others be forgotten."""
 
     def __init__(self, most: int = 1024) -> None:
         self.most = most
 
     def keep(self, key: Any, found: Any) -> Any:
-        """What was found, which is kept."""
+        """Keep a result, and return it."""
         if len(self) >= self.most:
             self.clear()
         self[key] = found

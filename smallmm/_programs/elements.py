@@ -1,5 +1,5 @@
-"""The functions of the array API for arrays of `smallmm.cuda`: fused functions of their elements, or of lines
-of them; views; and copies from the host. Also what is done with info of any library."""
+"""The functions of the array API for arrays of `smallmm.cuda`: fused functions of their elements or lines,
+views, and copies from the host. Two functions of info serve every library."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ _INT64 = np.dtype("i8")
 
 
 def _integer(name: str, operands: Sequence[Any]) -> np.dtype | None:
-    """The dtype of what a function of these has as results if that is one of integers, which are computed in
-    float64."""
+    """The dtype of a function's results if they are integers, which are computed in float64; else None."""
     dtypes = {np.dtype(getattr(x, "dtype", type(x))) for x in operands}
     strong = {x.dtype for x in operands if isinstance(x, DeviceArray)}
     if name in _SUMS and all(x.kind in "biu" for x in dtypes):

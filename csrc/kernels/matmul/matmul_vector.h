@@ -4,7 +4,7 @@
  * are transposed in registers and each of their columns meets an element of each column of B. (Lanes that hold
  * different columns, as in matmul_rows.h, would be empty half the time.) */
 
-/* Rows of A from `a` on, `width` elements of each: x becomes these columns. */
+/* x becomes the columns of a block of A: `height` rows from `a` on, `width` elements of each. */
 INLINE void vector_columns(block_row *x, const T *a, intptr_t row, intptr_t height, intptr_t width) {
     UNROLLED(int l = 0; l < BLOCK; l++) x[l] = block_load(a + (l < height ? l : 0) * row, width);
     block_transpose(x);
