@@ -142,11 +142,11 @@ class _Writer:
             own = ["SYNC_LANES();", *step.lines]
             if step.scratch:
                 place = at.get(-1 - number, 0)
-                define = (
-                    "#define SCRATCH(X, count) X scratch[count]"
-                    if lanes == 1
-                    else f"#define SCRATCH(X, count) X *const scratch = reinterpret_cast<X *>(mine + {place})"
+                there = (
+                    f'static_assert(sizeof(X[count]) <= {step.scratch}, "others lie behind it");'
+                    f" X *const scratch = reinterpret_cast<X *>(mine + {place})"
                 )
+                define = f"#define SCRATCH(X, count) {'X scratch[count]' if lanes == 1 else there}"
                 own = [define, *own, "#undef SCRATCH"]
             own += ["}"] * ends[number]
             own = ["if (written) {", *own, "}"] if number in sometimes else own
@@ -281,11 +281,13 @@ class _Writer:
         steps = self.steps.texts(lanes)
         operations = sum(x.operations for x in _usual(steps))
         if lanes == 1:
-            at, end = _one_after_another({i: self._bytes(i) for i in self.inputs if i not in self.ones})
-            out, end_of_outputs = _one_after_another({i: self._bytes(i) for i in self.outputs})
+            at, end = _one_after_another({i: self.values[i].room for i in self.inputs if i not in self.ones})
+            out, end_of_outputs = _one_after_another({i: self.values[i].room for i in self.outputs})
             at, end = {**at, **out}, max(end, end_of_outputs)
         else:
-            at, end = _placed(self._lives(steps), {i: self._bytes(i) for i in range(len(self.values))}, steps)
+            at, end = _placed(
+                self._lives(steps), {i: self.values[i].room for i in range(len(self.values))}, steps
+            )
         return self._in_room(steps, at, end, lanes, operations)
 
     def _in_room(
@@ -293,7 +295,7 @@ class _Writer:
     ) -> tuple[float, Kernel] | None:
         """The kernel with these places of values in a matrix's room, which ends there, and its cost."""
         pitch = _pitch(end)
-        shared_by_all, ones_end = _one_after_another({i: self._bytes(i) for i in self.ones})
+        shared_by_all, ones_end = _one_after_another({i: self.values[i].room for i in self.ones})
         warp = pitch * (WARP // lanes)
         warps = min(_MOST_THREADS // WARP, (self.most_shared - ones_end) // warp)
         if warps < 1:
@@ -301,9 +303,6 @@ class _Writer:
         kernel = self._text(steps, at, Room(lanes, warps * WARP, pitch, ones_end, shared_by_all))
         at_once = min(64, (224 << 10) // (warp + ones_end / warps + 256))  # warps of a multiprocessor
         return operations * max(1.0, 12 / at_once), kernel
-
-    def _bytes(self, i: int) -> int:
-        return -(-self.values[i].size * self.values[i].dtype.itemsize // VECTOR) * VECTOR
 
     def _lives(self, steps: list[Step]) -> dict[int, tuple[int, int]]:
         """The first and last step of values that a matrix has for itself."""
@@ -437,7 +436,7 @@ def _placed(
     """Offsets of values, and of the scratch of step s at key -1 - s, each in the first gap that is free as
     long as it lives; large ones first, between which small ones would leave gaps."""
     lives = {**alive, **{-1 - s: (s, s) for s, step in enumerate(steps) if step.scratch}}
-    sizes = {**sizes, **{-1 - s: -(-x.scratch // VECTOR) * VECTOR for s, x in enumerate(steps)}}
+    sizes = {**sizes, **{-1 - s: x.scratch for s, x in enumerate(steps)}}
     at: dict[int, int] = {}
     for i, (first, last) in sorted(lives.items(), key=lambda x: -sizes[x[0]]):
         others = sorted((at[j], at[j] + sizes[j]) for j in at if lives[j][0] <= last and lives[j][1] >= first)

@@ -45,6 +45,11 @@ _SCRATCH: dict[str, Callable[[int, int], int]] = {
 }
 
 
+def whole_vectors(size: int) -> int:
+    """Bytes of as many vectors as hold that many."""
+    return -(-size // VECTOR) * VECTOR
+
+
 class _Text(NamedTuple):
     """An operation whose algorithm a kernel of its own has, too: it is included for each size and type."""
 
@@ -55,7 +60,7 @@ class _Text(NamedTuple):
     sweeps: bool = False  # one thread finds what all of them do then
 
     def costs(self, name: str, dtype: int, sizes: tuple[int, int, int], lanes: int) -> tuple[int, int]:
-        """Bytes of scratch, and operations with those of threads that wait."""
+        """Bytes of scratch, in whole vectors, and operations with those of threads that wait."""
         m, n, k = sizes
         problem = {"op": name, "dtype": _core.dtypes[dtype], "m": m, "n": n, "k": k}
         several: dict[str, Any] = {"kernel": self.kernel, "lanes": max(lanes, 2), "threads": WARP}
@@ -65,7 +70,9 @@ class _Text(NamedTuple):
         rows = min(m, n)
         busy = m * n * (self.weight * rows + 2 * k) * -(-rows // lanes) * lanes // rows
         waiting = (40 * rows * rows if self.sweeps else 10 * rows) * (lanes - 1)
-        return grid["shared"] // grid["matrices"], (busy + waiting) * (4 if _is_complex(dtype) else 1)
+        return whole_vectors(grid["shared"] // grid["matrices"]), (busy + waiting) * (
+            4 if _is_complex(dtype) else 1
+        )
 
 
 _QR, _EIGH, _SVD = ("QR", "QR_R", "QR_RAW"), ("EIGH", "EIGVALSH"), ("SVD", "SVD_FULL", "SVDVALS")
@@ -112,11 +119,16 @@ class Value(NamedTuple):
     array: Any
     is_complex: bool
 
+    @property
+    def room(self) -> int:
+        """Bytes, in whole vectors."""
+        return whole_vectors(self.size * self.dtype.itemsize)
+
 
 class Step(NamedTuple):
     lines: list[str]
     uses: tuple[int, ...]  # values
-    scratch: int  # bytes
+    scratch: int  # bytes, of whole vectors
     operations: int
     text: tuple[str, ...] = ()  # of a function that it calls
     in_registers: bool = True  # if each thread has a matrix
@@ -243,7 +255,7 @@ class Steps:
         # of a row after the other: what other threads would wait for
         factors = name != "SOLVE_TRIANGULAR"
         operations = runs * (n * n * (n // 3 + 2 * k) if factors else n * n * k)
-        return Step(lines, uses, scratch * _part(dtype).itemsize, operations)
+        return Step(lines, uses, whole_vectors(scratch * _part(dtype).itemsize), operations)
 
     def _is_ones(self, value: int) -> bool:
         x = self.values[value]

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from test_device_complex import TRIED
 
 import smallmm
 from smallmm import _core, cuda
@@ -296,6 +297,13 @@ def test_images_without_gaps_of_what_is_not_aligned():
     ((cubin, _, name, _),) = cuda.compile_for([problem], 90, shared_memory=ARCHS[90])
     assert cubin[:4] == b"\x7fELF"
     assert "lu_blocked" in name
+
+
+def test_operations_of_complex_matrices_are_tried_on_devices():
+    operations, tensor = _core.cuda_complex_operations, _core.forms["tensor"]
+    assert {
+        x for x, (op, form) in _core.gufunc_rows.items() if op in operations and not form & tensor
+    } == TRIED
 
 
 @pytest.mark.parametrize("op", _core.cuda_complex_operations)

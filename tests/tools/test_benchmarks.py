@@ -217,9 +217,16 @@ def module_of(node, modules):
     return found if inspect.ismodule(found) else None
 
 
+def list_of(node, modules):
+    """The dictionary of the C core's words that an attribute is."""
+    of = module_of(node.value, modules) if isinstance(node, ast.Attribute) else None
+    found = getattr(of, node.attr, None) if of is smallmm._core else None
+    return found if isinstance(found, dict) else None
+
+
 @pytest.mark.parametrize("folder", ["benchmarks", "tests"])
 def test_names_of_the_package_exist(folder):
-    """Those of modules that a script imports: many scripts run on GPUs alone."""
+    """Those of modules that a script imports, and words of its lists: many scripts run on GPUs alone."""
     for path in (ROOT / folder).rglob("*.py"):
         if path == ROOT / "tests/typing/user.py":  # takes names that type checkers are to refuse
             continue
@@ -228,6 +235,9 @@ def test_names_of_the_package_exist(folder):
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and (of := module_of(node.value, modules)):
                 assert hasattr(of, node.attr), f"{path}:{node.lineno}: {of.__name__}.{node.attr}"
+            if isinstance(node, ast.Subscript) and (of := list_of(node.value, modules)):
+                word = getattr(node.slice, "value", None)
+                assert not isinstance(word, str) or word in of, f"{path}:{node.lineno}: {word}"
 
 
 def test_one_timer():

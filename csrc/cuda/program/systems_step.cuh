@@ -4,10 +4,10 @@
 #include "systems.cuh"
 
 struct Work {
-    Element elements[MATRIX], rights[most(RIGHTS, 1)];
+    Element elements[MATRIX + RIGHTS];
     int integers[INTEGERS];
 };
-inline Own own_of(Work &w) { return {w.elements, w.rights, nullptr, w.integers}; }
+inline Own own_of(Work &w) { return {w.elements, w.elements + MATRIX, nullptr, w.integers}; }
 
 template <class A> inline void load_matrix(const Own &o, A a) {
     for (int e = lane(); e < M * N; e += LANES) o.a(e / N, e % N) = a(e / N, e % N);
