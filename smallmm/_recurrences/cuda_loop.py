@@ -108,24 +108,24 @@ class _LoopWriter(_Writer):
     def _of_matrices(self, lanes: int) -> tuple[float, Kernel] | None:
         steps = self.steps.texts(lanes)
         operations = sum(x.operations for x in steps)
-        apart = {i: self._bytes(i) for i in self.consts if i not in self.ones}
+        apart = {i: self.values[i].room for i in self.consts if i not in self.ones}
         at, end = _one_after_another(apart)
         rooms: dict[int, int] = {}
         for i in self.xs:
-            rooms[i], end = end, end + self._bytes(i) * (1 if lanes == 1 else 2)
+            rooms[i], end = end, end + self.values[i].room * (1 if lanes == 1 else 2)
         at |= rooms
         if lanes == 1:
             stage = end
             for i in self.ys:
-                at[i], end = end, end + self._bytes(i)
+                at[i], end = end, end + self.values[i].room
             # carries pass where outputs do later
-            places, most = _one_after_another({i: self._bytes(i) for i in self.before})
+            places, most = _one_after_another({i: self.values[i].room for i in self.before})
             at |= {i: stage + x for i, x in places.items()}
             at |= {after: at[before] for before, after in zip(self.before, self.after, strict=True)}
             end = max(end, stage + most)
         else:
             alive = {i: x for i, x in self._lives(steps).items() if i not in at}
-            placed, most = _placed(alive, {i: self._bytes(i) for i in range(len(self.values))}, steps)
+            placed, most = _placed(alive, {i: self.values[i].room for i in range(len(self.values))}, steps)
             at |= {i: end + x for i, x in placed.items()}
             end += most
         return self._in_room(steps, at, end, lanes, operations)
@@ -184,7 +184,9 @@ class _LoopWriter(_Writer):
         if self.xs:
             body.append("if (t + 1 < args.length) {")
             for i in self.xs:
-                body += self._load(i, at[i] if one else f"{at[i]} + (t + 1) % 2 * {self._bytes(i)}", f"at{i}")
+                body += self._load(
+                    i, at[i] if one else f"{at[i]} + (t + 1) % 2 * {self.values[i].room}", f"at{i}"
+                )
             body.append("}")
         body.append("const bool written = until == 0;")
         arguments = ["mine", "lane", *["written"] * bool(self.sometimes)]
@@ -194,7 +196,7 @@ class _LoopWriter(_Writer):
             elif one and i not in self.consts:
                 arguments.append(f"v{i}")
             else:
-                place = f"{at[i]} + t % 2 * {self._bytes(i)}" if i in self.xs else at[i]
+                place = f"{at[i]} + t % 2 * {self.values[i].room}" if i in self.xs else at[i]
                 arguments.append(self._in_shared(i, place))
         body += [f"compute({', '.join(arguments)});", "__syncwarp();"]
         body += self._noted(at, one) if self.has_info else []
