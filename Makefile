@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 C_FILES := $(filter-out %/dlpack.h, $(wildcard csrc/*.[ch] csrc/*/*.[ch] csrc/*/*/*.[ch] csrc/cuda/*/*.cuh tests/*.c tests/core/*.[ch] tests/users/*.c \
-	tests/cuda/*.c $(addprefix tests/cuda/emulated/, *.h *.cuh *.cpp) benchmarks/*/*.c))
+	tests/cuda/*.c $(addprefix tests/cuda/emulated/gpu/, *.h *.cuh *.cpp) benchmarks/*/*.c))
 # The demo makes do with the kernels of the best instruction set, unless all that this processor has are built.
 BUILT_FOR_DEMO := $(VENV)/smallmm$(if $(wildcard $(VENV)/smallmm),,-best)
 BUILT_FROM := pyproject.toml setup.py $(wildcard csrc/*.* csrc/*/*.* csrc/*/*/*.*)

@@ -19,7 +19,7 @@ EMULATED = Path(__file__).parent / "emulated"
 COMPILER = shutil.which("c++") or shutil.which("g++")
 # Of kernels for the emulated GPU: with -O1 they take a quarter longer, of which compiling is two thirds.
 FLAGS = ["-fPIC", "-Og", "-g1", "-w", "-std=gnu++17", "-ffp-contract=off", "-fno-strict-aliasing"]
-FLAGS += ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"]  # emulated/races.h
+FLAGS += ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"]  # emulated/gpu/races.h
 FLAGS += ["-mfma"] if "avx2" in isas_available() else []
 # Registers that nobody wrote hold anything on a GPU, here a large number. gcc 11 has no such option.
 POISON = "-ftrivial-auto-var-init=pattern"
@@ -68,7 +68,7 @@ def flags():
 
 @pytest.fixture(scope="session")
 def emulated_library(tmp_path_factory, flags):
-    """A CUDA driver and NVRTC that run kernels on the CPU (emulated/gpu.cpp), built by one worker for all."""
+    """A CUDA driver and NVRTC that run kernels on the CPU (emulated/gpu), built by one worker for all."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "emulated"
     folder.mkdir(exist_ok=True)
@@ -82,9 +82,9 @@ def emulated_library(tmp_path_factory, flags):
 
 
 def build_emulated_library(library, header, flags):
-    shutil.copy(EMULATED / header.name, header)
+    shutil.copy(EMULATED / "gpu" / header.name, header)
     for command in (
-        ["-shared", "-fPIC", "-O3", "-std=c++17", "-o", library, EMULATED / "gpu.cpp", "-ldl"],
+        ["-shared", "-fPIC", "-O3", "-std=c++17", "-o", library, EMULATED / "gpu/gpu.cpp", "-ldl"],
         [*flags, "-x", "c++-header", header, "-o", f"{header}.gch"],  # a third of a kernel's time
     ):
         subprocess.run([COMPILER, *command], check=True)
@@ -102,7 +102,7 @@ def emulated(emulated_library, flags, tmp_path):
             **{x: os.environ[x] for x in os.environ if not x.startswith("SMALLMM_")},
             "LD_LIBRARY_PATH": f"{emulated_library.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}",
             "EMULATED_LIBRARY": str(emulated_library),
-            "EMULATED_HEADERS": str(EMULATED),
+            "EMULATED_HEADERS": str(EMULATED / "gpu"),
             "EMULATED_FOLDER": str(tmp_path),
             "EMULATED_COMPILER": shlex.join([COMPILER, *flags, f"-I{emulated_library.parent}"]),
             # The process has libc and libm: a linker that reads neither takes half as long.

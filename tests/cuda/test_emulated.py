@@ -1,4 +1,4 @@
-"""The GPU's kernels run on the CPU (emulated/gpu.cpp): each gives the CPU's bits, whatever its parameters,
+"""The GPU's kernels run on the CPU (emulated/gpu): each gives the CPU's bits, whatever its parameters,
 however operands lie, and no access to shared memory depends on which thread of a block runs first."""
 
 import os
@@ -217,7 +217,7 @@ def test_races(emulated, text, before, after):
     """They are found, of arrays of either kind, with the lines of the text."""
     words = rf"(?s)a race: thread \d+ {before}, then thread \d+ {after}, .*kernel.cpp:\d+"
     with pytest.raises(RuntimeError, match=words):
-        emulated("races.py", text)
+        emulated("gpu/races.py", text)
 
 
 @pytest.mark.parametrize(
@@ -231,4 +231,4 @@ def test_races(emulated, text, before, after):
 )
 def test_no_races(emulated, text):
     """What waits, votes after it read, or writes what others write."""
-    assert emulated("races.py", text) == "done\n"
+    assert emulated("gpu/races.py", text) == "done\n"

@@ -1,5 +1,5 @@
 /* ptx.cuh: the words of PTX that CUDA C++ lacks, all inline assembly there is. What each of them does on a CPU, where
- * the kernels are tested without a GPU, tests/cuda/emulated/ptx.cuh says. */
+ * the kernels are tested without a GPU, tests/cuda/emulated/gpu/ptx.cuh says. */
 
 __device__ inline unsigned shared_address(const void *x) { return static_cast<unsigned>(__cvta_generic_to_shared(x)); }
 __device__ inline T *at_shared_address(unsigned x) { return static_cast<T *>(__cvta_shared_to_generic(x)); }

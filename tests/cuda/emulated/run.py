@@ -1,4 +1,4 @@
-"""Run a kernel on the emulated GPU (gpu.cpp), and hold its results to the CPU's bits: `run.py lu_blocked`.
+"""Run a kernel on the emulated GPU (gpu), and hold its results to the CPU's bits: `run.py lu_blocked`.
 
 A case is an operation that the kernel serves, a dtype, an order or a shape, parameters that it can run this
 with, and how each operand lies in memory. test_emulated.py says in what environment."""

@@ -30,7 +30,7 @@
 #include <string>
 #include <vector>
 
-#include "../../../csrc/cuda/args.h"
+#include "../../../../csrc/cuda/args.h"
 
 static const char *setting(const char *name, const char *otherwise) {
     const char *text = getenv(name);
@@ -304,7 +304,7 @@ static void *new_memory(size_t bytes) { return aligned_alloc(256, (bytes + 255) 
 #define cuGraphDestroy other_cuGraphDestroy
 #define SMM_CUDA_FUNCTION(symbol, name, parameters) \
     extern "C" int symbol parameters { return failing(); }
-#include "../../../csrc/cuda/functions.def"
+#include "../../../../csrc/cuda/functions.def"
 #undef SMM_CUDA_FUNCTION
 #undef cuDriverGetVersion
 #undef cuDeviceGetCount

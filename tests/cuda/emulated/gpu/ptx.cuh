@@ -1,5 +1,5 @@
 /* ptx.cuh of the emulated GPU: what the words of csrc/cuda/device/ptx.cuh do. */
-#include "../../../csrc/math/half.h"
+#include "../../../../csrc/math/half.h"
 
 inline unsigned shared_address(const void *x) {
     return static_cast<unsigned>(static_cast<const char *>(x) - emulated_shared);

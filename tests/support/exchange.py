@@ -2,19 +2,13 @@
 take the paths that create no Python objects but results."""
 
 import ctypes
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
+from capsules import Tensor, Versioned, capsule_of
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
-
-import paths  # noqa: E402, F401
-from capsules import Tensor, Versioned, capsule_of  # noqa: E402
-
-from smallmm import cuda  # noqa: E402
-from smallmm._gpu.device_array import empty_on  # noqa: E402
+from smallmm import cuda
+from smallmm._gpu.device_array import empty_on
 
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 KINDS = {code: kind for kind, code in CODES.items()}

@@ -1,6 +1,6 @@
 """A call that NumPy, SciPy, PyTorch or the Array API has is a call of the function of that name here.
 
-`DIFFERENCES` lists what is intended to differ, with the reason. `python tests/functions/test_signatures.py`
+`DIFFERENCES` lists what is intended to differ, with the reason. `python tests/calls/test_signatures.py`
 writes the table of docs/differences-from-numpy.md from it."""
 
 import inspect
