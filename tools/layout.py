@@ -1,12 +1,13 @@
 """The order of smallmm's packages: a module imports those of its own package and of what stands before it,
-in functions too, and nothing in a circle. Nor do files of C call each other in a circle. `make lint` runs
-this; it prints what breaks the order.
+in functions too, and nothing in a circle. Nor do files of C call each other in a circle. No folder has more
+files than a reader takes in at a glance. `make lint` runs this; it prints what breaks the order.
 
 A lower package that needs a higher one when it is called asks `smallmm/_base/later.py`."""
 
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,8 @@ LINKED = (
     ("csrc/cuda/*.c", "csrc/cuda/*/*.c"),
     ("csrc/python/*.c", "csrc/python/*/*.c"),
 )
+MOST_FILES = 25  # in a folder, without __init__.py
+SOURCES = {".py", ".sh", ".c", ".h", ".cpp", ".cuh", ".def"}
 
 
 def graph(package: Path = PACKAGE) -> Graph:
@@ -110,6 +113,20 @@ def circle(imports: Graph) -> list[str]:
     return [f"{module} is part of a circle" for module in sorted(left)]
 
 
+def crowded(root: Path = ROOT) -> list[str]:
+    """Folders with too many source files. Those of builds do not count: git ignores them."""
+    counts = Counter(
+        path.parent.relative_to(root)
+        for folder in ("benchmarks", "csrc", "smallmm", "tests", "tools")
+        for path in (root / folder).rglob("*")
+        if path.suffix in SOURCES
+        and path.name != "__init__.py"
+        and "build" not in path.parts[len(root.parts) :]
+    )
+    most = counts.most_common()
+    return [f"{folder} has {n} source files, more than {MOST_FILES}" for folder, n in most if n > MOST_FILES]
+
+
 if __name__ == "__main__":
     circles = [line for group in (graph(), *map(calls, LINKED)) for line in circle(group)]
-    sys.exit("\n".join([*upwards(graph()), *circles]) or 0)
+    sys.exit("\n".join([*upwards(graph()), *circles, *crowded()]) or 0)

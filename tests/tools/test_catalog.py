@@ -220,6 +220,17 @@ def test_files_of_c_call_each_other_in_no_circle(patterns):
     assert layout.circle(calls) == []
 
 
+def test_no_folder_is_crowded(tmp_path):
+    assert layout.crowded() == []
+    folder = tmp_path / "tests/calls"
+    folder.mkdir(parents=True)
+    for name in ("__init__.py", "notes.md", *(f"{i}.py" for i in range(layout.MOST_FILES))):
+        (folder / name).touch()
+    assert layout.crowded(tmp_path) == []
+    (folder / "one_more.c").touch()
+    assert layout.crowded(tmp_path) == ["tests/calls has 26 source files, more than 25"]
+
+
 @pytest.mark.parametrize("name", smallmm.__all__)
 def test_public_names_are_pickled_by_their_names(name):
     """So what is pickled today is known after modules have moved."""
