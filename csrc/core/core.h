@@ -194,6 +194,10 @@ smm_status smm_run_and_tell(const smm_call *call, bool *not_finite);
  * the size of the batch. */
 void smm_run_serial(const smm_plan *plan, const smm_call *call, smm_cancel_token *watch);
 
+/* program.c: find the steps of a loop that need not run where no output is written. carried: of each value, whether it
+ * is an output that is carried, at first; then those are marked, too, that such outputs depend on. */
+void smm_find_steps_for_outputs(const smm_program *program, int carried[], bool for_outputs[]);
+
 /* plan.c: the number of threads that pays for so much work. */
 int smm_threads_for(double flops, double bytes, int threads);
 /* The work of a call. Waking a thread pays for 1 of it. */

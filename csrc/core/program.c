@@ -213,6 +213,7 @@ void smm_free_program(smm_planned *x) {
     free(x->slot);
     free(x->step);
     free(x->carry);
+    free(x->for_outputs);
     free(x);
 }
 
@@ -254,19 +255,17 @@ static bool writes(const smm_step *step, int i) {
     return step->kind == SMM_STEP_CALL ? smm_operations[step->call.op].operand[i].direction & SMM_WRITTEN : i == 0;
 }
 
-/* Find the steps that need not run where no output is written, from the last to the first. */
-static void find_steps_for_outputs(smm_planned *x, int carried[]) {
-    for (int s = 0; s < x->steps; s++)
-        if (x->step[s].step.kind == SMM_STEP_UNLESS) return; /* it counts the steps that it leaves out */
-    for (int c = 0; c < x->carries; c++) carried[x->carry[c].carry.from] = true;
-    for (int s = x->steps - 1; s >= 0; s--) {
-        planned_step *own = &x->step[s];
-        own->for_outputs = true;
-        for (int i = 0; i < own->operands; i++)
-            if (own->step.value[i] >= 0 && writes(&own->step, i) && carried[own->step.value[i]])
-                own->for_outputs = false;
-        for (int i = 0; i < own->operands && !own->for_outputs; i++)
-            if (own->step.value[i] >= 0) carried[own->step.value[i]] = true;
+void smm_find_steps_for_outputs(const smm_program *program, int carried[], bool for_outputs[]) {
+    for (int s = 0; s < program->steps; s++)
+        if (program->step[s].kind == SMM_STEP_UNLESS) return; /* it counts the steps that it leaves out */
+    for (int s = program->steps - 1; s >= 0; s--) {
+        const smm_step *step = &program->step[s];
+        const int operands = smm_operands_of(step);
+        for_outputs[s] = true;
+        for (int i = 0; i < operands; i++)
+            if (step->value[i] >= 0 && writes(step, i) && carried[step->value[i]]) for_outputs[s] = false;
+        for (int i = 0; i < operands && !for_outputs[s]; i++)
+            if (step->value[i] >= 0) carried[step->value[i]] = true;
     }
 }
 
@@ -285,8 +284,9 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
         x->slot = calloc(values + 1, sizeof *x->slot);
         x->step = calloc(steps + 1, sizeof *x->step);
         x->carry = calloc((size_t)carries + 1, sizeof *x->carry);
+        x->for_outputs = calloc(steps + 1, sizeof *x->for_outputs);
     }
-    if (!of_values || !x || !x->value || !x->slot || !x->step || !x->carry) {
+    if (!of_values || !x || !x->value || !x->slot || !x->step || !x->carry || !x->for_outputs) {
         free(of_values);
         smm_free_program(x);
         return SMM_ERR_MEMORY;
@@ -301,7 +301,9 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
     x->tile = tile_of((double)(all.temporaries + rooms) + bytes_through(x));
     smm_status status = SMM_OK;
     for (size_t s = 0; s < steps && !status; s++) status = plan_step(&own, &x->step[s], &program->step[s], x->tile);
-    if (!status && x->carries >= 0) find_steps_for_outputs(x, of_values + 2 * values);
+    int *carried = of_values + 2 * values;
+    for (int c = 0; c < carries; c++) carried[x->carry[c].carry.from] = true;
+    if (!status && carries >= 0) smm_find_steps_for_outputs(&own, carried, x->for_outputs);
     free(of_values);
     if (status) {
         smm_free_program(x);

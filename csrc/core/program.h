@@ -6,7 +6,6 @@
 
 typedef struct planned_step {
     smm_step step;
-    bool for_outputs; /* of a loop: nothing that is carried depends on it */
     smm_outer outer;
     smm_plan plan; /* of a call */
     const smm_kernels *kernels;
@@ -31,6 +30,7 @@ struct smm_planned {
     planned_step *step;
     int carries; /* -1: no loop */
     planned_carry *carry;
+    bool *for_outputs; /* of each step of a loop: nothing that is carried depends on it */
     int info, columns; /* of a loop: the value, or -1 */
     intptr_t info_stride, info_room;
 };

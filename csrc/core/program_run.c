@@ -215,7 +215,7 @@ static void run_tile(run *shared, run_memory *w, intptr_t count, bool outputs) {
     w->count = count;
     for (int s = 0; s < planned->steps; s++) {
         const planned_step *x = &planned->step[s];
-        if (x->for_outputs && !outputs) continue;
+        if (planned->for_outputs[s] && !outputs) continue;
         smm_call *call = &w->calls[s];
         const bool is_call = x->step.kind == SMM_STEP_CALL;
         for (int i = 0; i < x->operands; i++)

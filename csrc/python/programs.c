@@ -405,6 +405,26 @@ static PyObject *run_loop(PyObject *object, PyObject *args) {
     Py_RETURN_TRUE;
 }
 
+/* steps_for_outputs(carries): the steps of a loop with so many carries that need not run where no output is written. */
+static PyObject *steps_for_outputs(PyObject *object, PyObject *carries) {
+    const program *self = (program *)object;
+    const long count = PyLong_AsLong(carries);
+    if (count < 0 || count > self->outputs)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "a program has no %ld carries", count);
+    int *carried = PyMem_Calloc((size_t)self->program.values + 1, sizeof *carried);
+    bool *for_outputs = PyMem_Calloc((size_t)self->program.steps + 1, sizeof *for_outputs);
+    PyObject *found = carried && for_outputs ? PyList_New(0) : PyErr_NoMemory();
+    if (found) {
+        for (long c = 0; c < count; c++) carried[self->given[self->inputs + c].value] = true;
+        smm_find_steps_for_outputs(&self->program, carried, for_outputs);
+    }
+    for (int s = 0; found && s < self->program.steps; s++)
+        if (for_outputs[s]) smm_append(&found, PyLong_FromLong(s));
+    PyMem_Free(carried);
+    PyMem_Free(for_outputs);
+    return smm_as_tuple(found);
+}
+
 /* --- the type --- */
 
 static PyObject *new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -460,6 +480,7 @@ static PyGetSetDef attributes[] = {
 
 static PyMethodDef methods[] = {
     {"loop", run_loop, METH_VARARGS, "Run the steps again and again."},
+    {"steps_for_outputs", steps_for_outputs, METH_O, "Steps of a loop that need not run where no output is written."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,8 +4,7 @@ while this one is computed."""
 
 from typing import Any, NamedTuple
 
-from .. import _core
-from .._programs.compile import CALL, UNLESS, Description
+from .._programs.compile import Description, NotCompiled, program_of
 from .._programs.cuda_kernel import (
     _SHARED,
     Kernel,
@@ -72,7 +71,7 @@ class _LoopWriter(_Writer):
         self.moving = [*self.xs, *self.ys]
         self.layout_of |= zip(self.ys, ys, strict=True)
         self.strided += [i for i in self.ys if self.layout_of[i].kind == "strided"]
-        self.sometimes = self._for_outputs()
+        self.sometimes = self._for_outputs(n)
 
     def _of_numbers(self) -> Kernel:
         """A thread has a matrix of one number."""
@@ -81,24 +80,12 @@ class _LoopWriter(_Writer):
             raise NotFused("the values of a matrix need more shared memory than a block has")
         return found[1]
 
-    def _for_outputs(self) -> frozenset[int]:
+    def _for_outputs(self, carries: int) -> frozenset[int]:
         """Steps that need not run where no output is written: nothing that is carried depends on them."""
-        steps = self.program.steps
-        if any(step[0] == UNLESS for step in steps):
+        try:
+            return frozenset(program_of(self.program).steps_for_outputs(carries))
+        except NotCompiled:  # the core takes fewer inputs and outputs than a kernel
             return frozenset()
-        carried, found = set(self.after), set()
-        for number in reversed(range(len(steps))):
-            kind, which, *_, operands = steps[number]
-            rows = list(_core.operations.values())[which] if kind == CALL else None
-            written = [
-                i for i, x in enumerate(operands)
-                if x is not None and (i == 0 if rows is None else rows[i][1] != "in")
-            ]  # fmt: skip
-            if any(operands[i][0] in carried for i in written):
-                carried.update(x[0] for x in operands if x is not None)
-            else:
-                found.add(number)
-        return frozenset(found)
 
     def _lives(self, steps: list[Step]) -> dict[int, tuple[int, int]]:
         alive = super()._lives(steps)

@@ -5,6 +5,7 @@ import pytest
 from scans import SCANS, by_calls, compare, drawn, failing
 
 import smallmm
+from smallmm._recurrences.scan import Scan
 
 OPTIONS = [
     {},
@@ -34,6 +35,19 @@ def test_every_instruction_set(isa, name, rng):
 def test_what_is_kept(name, options, rng):
     for times in (1, 2, 9):
         compare(SCANS[name], *drawn(SCANS[name], rng, times, (6,)), options)
+
+
+def test_steps_that_outputs_alone_need(rng):
+    """Kernels of devices ask for them, too."""
+    carry, xs, consts = drawn(SCANS["solved"], rng, 2, ())
+    plan = Scan("scan", SCANS["solved"].function, carry, xs, consts, None, {}).plan
+    program = plan.program_of([*carry, *(x[0] for x in xs), *consts])
+    names = [step.name for step in plan.steps]
+    assert names == ["add", "solve", "tanh", "absolute", "negative", "exp"]
+    assert program.steps_for_outputs(1) == (3, 4, 5)
+    assert program.steps_for_outputs(0) == (0, 1, 2, 3, 4, 5)
+    with pytest.raises(ValueError, match="a program has no 9 carries"):
+        program.steps_for_outputs(9)
 
 
 def layouts(x, core):
