@@ -16,11 +16,10 @@ from smallmm._core import isas_available
 
 os.environ["CUDA_CACHE_DISABLE"] = "1"  # NVRTC's own cache, which keeps no logs
 EMULATED = Path(__file__).parent / "emulated"
-COMPILER = shutil.which("c++") or shutil.which("g++")
-# Of kernels for the emulated GPU: with -O1 they take a quarter longer, of which compiling is two thirds.
+# Of kernels for the emulated GPU: with -O1 they take a quarter longer, of which compiling is half.
 FLAGS = ["-fPIC", "-Og", "-g1", "-w", "-std=gnu++17", "-ffp-contract=off", "-fno-strict-aliasing"]
 FLAGS += ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"]  # emulated/gpu/races.h
-FLAGS += ["-mfma"] if "avx2" in isas_available() else []
+FLAGS += ["-mfma"] if {"avx2", "avx512"} & {*isas_available()} else []
 # Registers that nobody wrote hold anything on a GPU, here a large number. gcc 11 has no such option.
 POISON = "-ftrivial-auto-var-init=pattern"
 REGISTERS = pytest.StashKey[dict[str, list[int]]]()
@@ -57,41 +56,37 @@ def library(request, required):
 
 
 @pytest.fixture(scope="session")
-def flags():
-    """Of a compiler of kernels for the emulated GPU."""
-    if COMPILER is None:
-        pytest.skip("no C++ compiler")
-    command = [COMPILER, POISON, "-fsyntax-only", "-x", "c++", os.devnull]
+def compiler():
+    found = shutil.which("c++") or shutil.which("g++")
+    return found or pytest.skip("no C++ compiler")
+
+
+@pytest.fixture(scope="session")
+def flags(compiler):
+    """Of the compiler of kernels for the emulated GPU."""
+    command = [compiler, POISON, "-fsyntax-only", "-x", "c++", os.devnull]
     poisons = subprocess.run(command, capture_output=True, check=False).returncode == 0
     return [*FLAGS, POISON] if poisons else FLAGS
 
 
 @pytest.fixture(scope="session")
-def emulated_library(tmp_path_factory, flags):
+def emulated_library(tmp_path_factory, compiler):
     """A CUDA driver and NVRTC that run kernels on the CPU (emulated/gpu), built by one worker for all."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "emulated"
     folder.mkdir(exist_ok=True)
-    library, header = folder / "libcuda.so.1", folder / "device.h"
+    library = folder / "libcuda.so.1"
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "built").exists():
-            build_emulated_library(library, header, flags)
+            command = [compiler, "-shared", "-fPIC", "-O3", "-std=c++17", "-o", library]
+            subprocess.run([*command, EMULATED / "gpu/gpu.cpp", "-ldl"], check=True)
             (folder / "built").touch()
     return library
 
 
-def build_emulated_library(library, header, flags):
-    shutil.copy(EMULATED / "gpu" / header.name, header)
-    for command in (
-        ["-shared", "-fPIC", "-O3", "-std=c++17", "-o", library, EMULATED / "gpu/gpu.cpp", "-ldl"],
-        [*flags, "-x", "c++-header", header, "-o", f"{header}.gch"],  # a third of a kernel's time
-    ):
-        subprocess.run([COMPILER, *command], check=True)
-
-
 @pytest.fixture
-def emulated(emulated_library, flags, tmp_path):
+def emulated(emulated_library, compiler, flags, tmp_path):
     """Run a Python script of the folder emulated/, or another, where the emulated GPU is the only one. The
     result is what it printed; it must not fail.
 
@@ -104,9 +99,10 @@ def emulated(emulated_library, flags, tmp_path):
             "EMULATED_LIBRARY": str(emulated_library),
             "EMULATED_HEADERS": str(EMULATED / "gpu"),
             "EMULATED_FOLDER": str(tmp_path),
-            "EMULATED_COMPILER": shlex.join([COMPILER, *flags, f"-I{emulated_library.parent}"]),
+            "EMULATED_COMPILER": shlex.join([compiler, *flags]),
+            "CCACHE_DISABLE": "1",  # few kernels are compiled twice, and it takes a fifth of the time to look
             # The process has libc and libm: a linker that reads neither takes half as long.
-            "EMULATED_LINKER": shlex.join([COMPILER, "-nostdlib"]),
+            "EMULATED_LINKER": shlex.join([compiler, "-nostdlib"]),
             **{name: str(value) for name, value in settings.items()},
         }
         command = [sys.executable, EMULATED / script, *map(str, arguments)]

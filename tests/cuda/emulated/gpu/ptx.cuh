@@ -88,9 +88,9 @@ template <class X> inline X load_stored(const void *from) {
 /* --- tables: of doubles with a few bits less than the multiprocessor's have --- */
 
 inline double table_reciprocal(double x) { return __hiloint2double(__double2hiint(1 / x), 0); }
-inline double table_rsqrt(double x) { return __hiloint2double(__double2hiint(1 / std::sqrt(x)), 0); }
+inline double table_rsqrt(double x) { return __hiloint2double(__double2hiint(1 / __dsqrt_rn(x)), 0); }
 inline float table_reciprocal(float x) { return 1 / x; }
-inline float table_rsqrt(float x) { return 1 / std::sqrt(x); }
+inline float table_rsqrt(float x) { return 1 / __fsqrt_rn(x); }
 
 /* --- tensor cores --- */
 
@@ -100,7 +100,7 @@ inline void add_by_tensor_cores(double (&c)[2], double a, double b) {
     memcpy(columns, emulated_exchange(~0u, &b, sizeof b, __LINE__), sizeof columns);
     const int row = emulated_lane() / 4, col = emulated_lane() % 4 * 2;
     for (int j = 0; j < 2; j++)
-        for (int k = 0; k < 4; k++) c[j] = std::fma(rows[4 * row + k], columns[4 * (col + j) + k], c[j]);
+        for (int k = 0; k < 4; k++) c[j] = __fma_rn(rows[4 * row + k], columns[4 * (col + j) + k], c[j]);
 }
 inline void add_by_tensor_cores(double (&c0)[2], double (&c1)[2], double a0, double a1, double b) {
     add_by_tensor_cores(c0, a0, b);
@@ -133,8 +133,8 @@ inline void add_by_tensor_cores(float (&c0)[2], float (&c1)[2], const unsigned (
         for (int k = 0; k < 16; k++) {
             const int along = k % 8 / 2;
             const float of_b = y[k / 8][4 * (col + j) + along][k % 2];
-            c0[j] = std::fma(x[k / 8 * 2][4 * row + along][k % 2], of_b, c0[j]);
-            c1[j] = std::fma(x[k / 8 * 2 + 1][4 * row + along][k % 2], of_b, c1[j]);
+            c0[j] = __fmaf_rn(x[k / 8 * 2][4 * row + along][k % 2], of_b, c0[j]);
+            c1[j] = __fmaf_rn(x[k / 8 * 2 + 1][4 * row + along][k % 2], of_b, c1[j]);
         }
 }
 template <bool TRANSPOSED> inline void load_blocks(unsigned (&to)[4], const void *row) {
