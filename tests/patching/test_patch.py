@@ -11,12 +11,12 @@ import textwrap
 import threading
 import time
 import warnings
-from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
 from layouts import LAYOUTS
-from toggles import differences
+from toggles import differences, serving
 
 import smallmm
 import smallmm._core as core
@@ -27,18 +27,7 @@ UFUNCS = patch._ufuncs()
 KEEPING = [name for name in UFUNCS if not name.startswith("qr_r_raw")]  # their inputs
 TYPES = "fdFD"
 L = np.linalg
-
-
-@contextmanager
-def serving(fewest=1):
-    """NumPy is patched, and serves so few matrices. Reports tell of PyTorch's, too, of tests before."""
-    core.clear_loop_counts("torch")
-    core.set_fewest(fewest)
-    try:
-        with smallmm.patched("numpy"):
-            yield
-    finally:
-        core.set_fewest(0)
+serving = partial(serving, "numpy")
 
 
 def outcome(function, *args):

@@ -334,25 +334,15 @@ shapes = st.lists(st.integers(1, 3), max_size=3).map(tuple)
 squares = st.integers(0, 4).map(lambda n: (n, n))
 hermitian = lambda x: x + x.conj().mT  # noqa: E731
 
+
+def with_axes(draw):
+    axis = axes | st.lists(st.integers(-3, 2), max_size=3).map(tuple)
+    return [draw(matrices(draw(shapes)))], keywords(draw, ord=orders, axis=axis, keepdims=st.booleans())
+
+
 OF_LINALG = {
-    "norm": lambda draw: (
-        [draw(matrices(draw(shapes)))],
-        keywords(
-            draw,
-            ord=orders,
-            axis=axes | st.lists(st.integers(-3, 2), max_size=3).map(tuple),
-            keepdims=st.booleans(),
-        ),
-    ),
-    "vector_norm": lambda draw: (
-        [draw(matrices(draw(shapes)))],
-        keywords(
-            draw,
-            ord=orders,
-            axis=axes | st.lists(st.integers(-3, 2), max_size=3).map(tuple),
-            keepdims=st.booleans(),
-        ),
-    ),
+    "norm": with_axes,
+    "vector_norm": with_axes,
     "matrix_norm": lambda draw: (
         [draw(matrices(draw(shapes)))],
         keywords(draw, ord=orders, keepdims=st.booleans()),

@@ -1,15 +1,30 @@
-"""Threads that compute while a library is patched and unpatched."""
+"""What the tests of patched NumPy and PyTorch share: the library patched, and threads that compute while it
+is patched and unpatched."""
 
 import os
 import random
 import threading
 import time
+from contextlib import contextmanager
 
 import smallmm
+import smallmm._core as core
 
 # By default few, as they take the time of two cores; the page docs/patch.md tells of 1,000.
 TIMES = int(os.environ.get("SMALLMM_TOGGLES", "40"))
 THREADS = 8
+
+
+@contextmanager
+def serving(library, fewest=1):
+    """The library is patched, and serves so few matrices. Reports tell of PyTorch's, too, of tests before."""
+    core.clear_loop_counts("torch")
+    core.set_fewest(fewest)
+    try:
+        with smallmm.patched(library):
+            yield
+    finally:
+        core.set_fewest(0)
 
 
 def differences(compute, patch, unpatch):

@@ -1,16 +1,17 @@
 """Calls of the operators that `patch_torch` patches, and what their results must agree in: the same table for
 tensors on the host (test_patch_torch.py) and on a device (cuda/test_device_patch.py)."""
 
-from contextlib import contextmanager
+from functools import partial
 
 import torch
+from toggles import serving
 
 import smallmm
-import smallmm._core as core
 
 REALS = (torch.float32, torch.float64)
 DTYPES = (*REALS, torch.complex64, torch.complex128)
 aten = torch.ops.aten
+serving = partial(serving, "torch")
 
 # How results compare: "close", element by element; or what must be equal to what they were computed from.
 OPERATORS = {
@@ -115,17 +116,6 @@ LAYOUTS = {
     "conjugated": lambda x: x.conj(),
     "negated": lambda x: torch.complex(x, -x).conj().imag if not x.is_complex() else x,
 }
-
-
-@contextmanager
-def serving(fewest=1):
-    """PyTorch is patched, and so few matrices are served."""
-    core.set_fewest(fewest)
-    try:
-        with smallmm.patched("torch"):
-            yield
-    finally:
-        core.set_fewest(0)
 
 
 def leaves(results):

@@ -163,6 +163,15 @@ def drawn(chance, problem, kernel, space):
             return row
 
 
+def tune_product(problem, row):
+    """The row is that of every way to load, also of the transposed product, which a column-major C takes. An
+    empty one leaves the choice to the plan."""
+    turned = {**problem, "m": problem["n"], "n": problem["m"]}
+    _core.cuda_tune(
+        [{**x, **row, "load": load} for x in (problem, turned) for load in range(3)] if row else []
+    )
+
+
 def dtype_named(name):
     if name == "bf16":
         return np.dtype(ml_dtypes.bfloat16)

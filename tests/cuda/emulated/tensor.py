@@ -11,7 +11,7 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
 import paths  # noqa: E402, F401
-from run import AROUND, LAYOUTS, OF_INPUTS, SHARED, OnDevice, drawn, dtype_named  # noqa: E402
+from run import AROUND, LAYOUTS, OF_INPUTS, SHARED, OnDevice, drawn, dtype_named, tune_product  # noqa: E402
 from test_device_tensor import assert_near, numbers  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
@@ -50,10 +50,7 @@ def check(chance, rng, shape, name, scaled, by_plan):
     way = chance.choice(list(LAYOUTS))
     problem = {"dtype": name, "m": m, "k": k, "n": n, "scaled": int(scaled), "form": _core.forms["tensor"]}
     row = {} if by_plan else drawn(chance, problem, "matmul_tensor", SPACE)
-    turned = {**problem, "m": n, "n": m}  # if C is column-major
-    _core.cuda_tune(
-        [{**x, **row, "load": load} for x in (problem, turned) for load in range(3)] if row else []
-    )
+    tune_product(problem, row)
     print(shape, name, ways, way, row, _core.cuda_plan(problem, SHARED), flush=True)
     arrays = [OF_INPUTS[way](x) for way, x in zip(ways, (a, b), strict=True)]
     alpha, beta = (1.5, -0.25) if scaled else (1, 0)

@@ -12,7 +12,7 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
 import paths  # noqa: E402, F401
-from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned, drawn, dtype_named  # noqa: E402
+from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned, drawn, dtype_named, tune_product  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
 from smallmm._base.shapes import meet  # noqa: E402
@@ -65,10 +65,7 @@ def check(chance, rng, shape, dtype, scaled, row, ways=None):
     name = next(name for name in DTYPES if dtype_named(name) == dtype)
     problem = {"op": "MATMUL", "dtype": name, "m": m, "k": k, "n": n, "scaled": int(scaled)}
     row = row if isinstance(row, dict) else drawn(chance, problem, "matmul_tiled", SPACE) if row else {}
-    turned = {**problem, "m": problem["n"], "n": problem["m"]}  # if C is column-major
-    _core.cuda_tune(
-        [{**x, **row, "load": load} for x in (problem, turned) for load in range(3)] if row else []
-    )
+    tune_product(problem, row)
     print(shape, name, ways, way, row, _core.cuda_plan(problem, SHARED), flush=True)
     gufunc = _core.gemm if scaled else _core.batched_matmul
     a, b = OF_INPUTS[ways[0]](a), OF_INPUTS[ways[1]](b)
