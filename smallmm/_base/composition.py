@@ -26,8 +26,8 @@ from .shapes import (
     broadcast_shapes,
     core_dimensions,
     is_complex,
-    meet,
     output_shapes,
+    register_bfloat16,
 )
 
 # Elements of the largest operand in a block: without a temporary of its size, with one or two, or with many
@@ -212,7 +212,7 @@ class Composition:
         """As of a gufunc. Python's numbers are given as types, and follow the arrays."""
         arrays = [x for x in dtypes[: self.nin] if isinstance(x, np.dtype)]
         common = np.result_type(*arrays or [np.dtype(float)], *[1j] * (complex in dtypes))
-        meet(common)
+        register_bfloat16(common)
         own = _core.inv.resolve_dtypes((common, None, None))[1]
         if own.kind == "c" and not self.takes_complex:
             raise TypeError(f"{self.op}: complex numbers are not taken")

@@ -229,17 +229,17 @@ def arithmetic(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32) if dtype == np.float16 or is_bfloat16(dtype) else dtype
 
 
-_meeting_bfloat16 = Lock()
-_met: list[np.dtype] = []
+_registering = Lock()
+_registered: list[np.dtype] = []
 
 
-def meet(dtype: np.dtype) -> None:
-    """Have the gufuncs take bfloat16 when an array of that dtype is first seen."""
-    if is_bfloat16(dtype) and not _met:
-        with _meeting_bfloat16:
-            if not _met:
+def register_bfloat16(dtype: np.dtype) -> None:
+    """Register the gufuncs' loops for bfloat16 when an array of that dtype is first seen."""
+    if is_bfloat16(dtype) and not _registered:
+        with _registering:
+            if not _registered:
                 _core.add_bfloat16(dtype)
-                _met.append(dtype)
+                _registered.append(dtype)
 
 
 def takes_complex(gufunc: Any) -> bool:

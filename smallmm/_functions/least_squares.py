@@ -13,7 +13,7 @@ from .._base.catalog import composed_of_others, computed_by
 from .._base.composition import composition_of
 from .._base.errors import NOT_CONVERGED, NOT_ORTHOGONAL, refuse_complex, shown
 from .._base.options import flag, one_of
-from .._base.shapes import arithmetic, dtype_of, meet
+from .._base.shapes import arithmetic, dtype_of, register_bfloat16
 from .._calls.arrays import as_numpy, with_core_shape, without_labels
 from .._calls.calls import checked, run, several, transposed, transposed_out
 from .._calls.twins import WithInfo, twin_of
@@ -393,7 +393,7 @@ def _knows_no_bfloat16(*arrays: Any) -> bool:
 
 @cache
 def _epsilon(a: np.dtype, b: np.dtype) -> tuple[np.dtype, float]:
-    meet(a)
+    register_bfloat16(a)
     dtype = _core.solve.resolve_dtypes((a, b, None, None))[2]
     limits = np.finfo(arithmetic(dtype))
     return limits.dtype if dtype.kind == "c" else dtype, float(limits.eps)

@@ -24,11 +24,11 @@ from .._base.shapes import (
     is_number,
     is_of_diagonals,
     is_zero,
-    meet,
     narrow_dtype,
     number_dtype,
     operand_dtypes,
     output_shapes,
+    register_bfloat16,
     takes_complex_on_device,
 )
 from .._libraries import library_of, on_device, type_name
@@ -88,7 +88,7 @@ def call(
         for name, x in operands.items()
     }
     for name, x in shaped.items():
-        meet(x.dtype)
+        register_bfloat16(x.dtype)
         if x.dtype.kind not in kinds and not is_bfloat16(x.dtype):
             raise wrong_dtype_on_device(op, name, x.dtype)
     shaped_outs = {name: _shaped(op, name, infos[name]) if name in given else None for name in outs}

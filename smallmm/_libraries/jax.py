@@ -24,10 +24,10 @@ from .._base.shapes import (
     is_bfloat16,
     is_complex,
     is_number_type,
-    meet,
     number_dtype,
     operand_dtypes,
     output_shapes,
+    register_bfloat16,
     resolved_dtypes,
     stand_in,
     with_dimensions,
@@ -164,7 +164,7 @@ def _as_arrays(xp: Any, gufunc: np.ufunc, operands: dict[str, Any]) -> dict[str,
         return {name: xp.asarray(x) for name, x in operands.items()}
     canonical = sys.modules["jax"].dtypes.canonicalize_dtype
     for x in operands.values():
-        meet(np.dtype(getattr(x, "dtype", float)))
+        register_bfloat16(np.dtype(getattr(x, "dtype", float)))
     own = operand_dtypes(gufunc, given)
     return {
         name: xp.asarray(x, canonical(own[name]) if type(given[name]) in NUMBERS else None)
@@ -251,7 +251,7 @@ def _refuse_what_does_not_fit(op: str, gufunc: Any, operands: dict[str, Any]) ->
     """With names of arguments. Arrays of those shapes and dtypes without memory to speak of."""
     for name, x in operands.items():
         if hasattr(x, "dtype"):
-            meet(x.dtype)
+            register_bfloat16(x.dtype)
             if x.dtype.kind not in "biufc" and not is_bfloat16(x.dtype):
                 raise wrong_dtype(op, name, x.dtype)
     shaped = {name: stand_in(x.shape, x.dtype) if hasattr(x, "dtype") else x for name, x in operands.items()}

@@ -12,7 +12,7 @@ import numpy as np
 from .._base import lapack
 from .._base.errors import explain_failure, explain_pivots
 from .._base.hooks import current, offloaded
-from .._base.shapes import NUMBERS, NUMPYS, core_dimensions, meet, narrow_dtype
+from .._base.shapes import NUMBERS, NUMPYS, core_dimensions, narrow_dtype, register_bfloat16
 from .base import Library, Named, overrides_ufuncs
 
 _ARRAYS_AND_NUMBERS = (np.ndarray, np.generic, *NUMBERS)
@@ -47,7 +47,7 @@ class NumPy(Library):
         pivots = operands.get("pivots")
         for x in operands.values():
             if isinstance(x, np.ndarray | np.generic):
-                meet(x.dtype)
+                register_bfloat16(x.dtype)
         given = [x for x in targets.values() if x is not None]
         empty = all(isinstance(x, np.ndarray) and not x.size for x in given)
         nothing = empty and len(given) == gufunc.nout and not kwargs  # NumPy would go through all matrices

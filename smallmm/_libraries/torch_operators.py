@@ -25,9 +25,9 @@ from .._base.shapes import (
     absent_dimensions,
     core_dimensions,
     is_complex,
-    meet,
     operand_dtypes,
     output_dtypes,
+    register_bfloat16,
     stand_in,
     with_dimensions,
     without_dimensions,
@@ -339,7 +339,7 @@ def numpys_dtype(dtype: torch.dtype) -> np.dtype:
     if dtype == torch.bfloat16:
         import ml_dtypes
 
-        meet(np.dtype(ml_dtypes.bfloat16))
+        register_bfloat16(np.dtype(ml_dtypes.bfloat16))
     return np.dtype(str(dtype).removeprefix("torch."))
 
 

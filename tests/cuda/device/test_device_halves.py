@@ -13,7 +13,7 @@ from test_device_matmul import LAYOUTS
 
 import smallmm
 from smallmm import _core
-from smallmm._base.shapes import is_bfloat16, meet
+from smallmm._base.shapes import is_bfloat16, register_bfloat16
 
 pytestmark = pytest.mark.usefixtures("torch_cuda")
 
@@ -26,7 +26,7 @@ def half(request):
     dtype = np.dtype(np.float16)
     if request.param == "bfloat16":
         dtype = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
-    meet(dtype)
+    register_bfloat16(dtype)
     return dtype
 
 

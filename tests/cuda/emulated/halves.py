@@ -13,7 +13,7 @@ import paths  # noqa: E402, F401
 from run import OnDevice  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._base.shapes import meet  # noqa: E402
+from smallmm._base.shapes import register_bfloat16  # noqa: E402
 
 
 def check(gufunc, *operands, results):
@@ -31,7 +31,7 @@ def main():
     cuda.device_name()
     _core.cuda_configure(os.fsencode(os.environ["EMULATED_LIBRARY"]), b"")
     for dtype in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)):
-        meet(dtype)
+        register_bfloat16(dtype)
         every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
         # A row of a matrix by a column: x y + 0, where y makes ties and numbers that are too large or small.
         rows = np.stack([every, np.zeros_like(every)], -1).reshape(-1, 64, 2)

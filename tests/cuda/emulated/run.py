@@ -21,7 +21,7 @@ from cases import OF_DIAGONALS, OF_SQUARE, OF_TALL, operands  # noqa: E402
 from matrices import diagonals_of_every_kind, kinds, normal  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._base.shapes import arithmetic, meet  # noqa: E402
+from smallmm._base.shapes import arithmetic, register_bfloat16  # noqa: E402
 
 SHARED = 227 << 10
 COUNT = 69  # matrices, at most: as a rule more than a block takes, and its last one is not full
@@ -217,7 +217,7 @@ def check(rng, name, problem, ways, outs, in_place):
     m, k, n = (problem[x] for x in "mkn")
     dtype = dtype_named(problem["dtype"])
     count = COUNT_OF_LARGE if m in LARGE or n in LARGE else COUNT
-    meet(dtype)
+    register_bfloat16(dtype)
     if problem["op"] == "MATMUL":
         arrays = [normal(rng, (COUNT, *shape), dtype) for shape in ((m, k), (k, n))]
         factors = (1.5 - 2j, -0.25 + 1j) if dtype.kind == "c" else (1.5, -0.25)

@@ -15,7 +15,7 @@ from run import AROUND, LAYOUTS, OF_INPUTS, SHARED, OnDevice, drawn, dtype_named
 from test_device_tensor import assert_near, numbers  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._base.shapes import meet  # noqa: E402
+from smallmm._base.shapes import register_bfloat16  # noqa: E402
 
 SPACE = {
     "rows": (2, 4),
@@ -44,7 +44,7 @@ SHAPES = [  # batch, m, k, n
 def check(chance, rng, shape, name, scaled, by_plan):
     batch, m, k, n = shape
     dtype = dtype_named(name)
-    meet(dtype)
+    register_bfloat16(dtype)
     a, b = numbers(rng, batch, m, k).astype(dtype), numbers(rng, batch, k, n).astype(dtype)
     ways = [chance.choice(list(OF_INPUTS)) for _ in range(2)]
     way = chance.choice(list(LAYOUTS))

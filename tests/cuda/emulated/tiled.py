@@ -15,7 +15,7 @@ import paths  # noqa: E402, F401
 from run import LAYOUTS, OF_INPUTS, SHARED, OnDevice, aligned, drawn, dtype_named, tune_product  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
-from smallmm._base.shapes import meet  # noqa: E402
+from smallmm._base.shapes import register_bfloat16  # noqa: E402
 
 SPACE = {
     "rows": (1, 2, 3, 4),
@@ -87,7 +87,7 @@ def main():
     rng = np.random.default_rng(int(sys.argv[1]))
     for i, shape in enumerate(SHAPES):
         dtype = dtype_named(DTYPES[i % 6])
-        meet(dtype)
+        register_bfloat16(dtype)
         check(chance, rng, shape, dtype, scaled=i % 3 == 2, row=i % 4 > 0)
     for shape in ((1, 70, 37, 20), (2, 50, 3000, 9)):
         check(chance, rng, shape, np.dtype(float), scaled=False, row={"kernel": "matmul_tiled", **TENSOR})
