@@ -27,7 +27,7 @@ _LEAST_BATCH = 8  # members: fewer do not share the threads
 # Multiplications of a member whose steps are fused, since beyond the kernels of products are as fast by
 # themselves; and of few members, which then run in one thread
 _MOST_OF_A_MEMBER, _MOST_WITHOUT_THREADS = 1 << 17, 1 << 16
-_met = Cache()  # by subscripts and shapes: the prepared calls of what computes them
+_cache = Cache()  # by subscripts and shapes: the prepared calls of what computes them
 _NAMES = frozenset(x.name for x in PLAIN_DTYPES)
 
 
@@ -178,10 +178,10 @@ def contract_with_path(
                 return product(*operands)
             except TypeError:  # said below, of the operands
                 pass
-        elif type(subscripts) is str and all(map(_may_be_met, operands)):
+        elif type(subscripts) is str and all(map(_is_cacheable, operands)):
             key = subscripts, *[tuple(x.shape) for x in operands]
-            met = _met.get(key)
-            answer = met(*operands) if met else NotImplemented
+            cached = _cache.get(key)
+            answer = cached(*operands) if cached else NotImplemented
             if answer is not NotImplemented:
                 return answer
     order = one_of(op, "order", order, ("K", "C", "F", "A"))
@@ -191,7 +191,7 @@ def contract_with_path(
     def fused(op: str, arrays: list[Any], *steps: Any) -> Any:
         function, stacks = _in_one_pass(op, arrays, *steps)
         if function and key and all(x is y for x, y in zip(stacks, operands, strict=True)):
-            _met.keep(key, function.prepared)
+            _cache.keep(key, function.prepared)
         return function(*stacks) if function else None
 
     answer = contraction(op, subscripts, operands, path, out, fused, dtype, order, casting)
@@ -276,12 +276,12 @@ def _is_plain(x: Any) -> bool:
     """Whether its numbers are computed as they are, here and now."""
     if type(x) is np.ndarray:
         return x.dtype in PLAIN_DTYPES
-    if not _may_be_met(x) or not hasattr(x, "__getitem__") or full_dtype_name(x) not in _NAMES:
+    if not _is_cacheable(x) or not hasattr(x, "__getitem__") or full_dtype_name(x) not in _NAMES:
         return False
     return not library_of(x).is_traced(x)
 
 
-def _may_be_met(x: Any) -> bool:
+def _is_cacheable(x: Any) -> bool:
     return type(x) is np.ndarray or hasattr(x, "__dlpack_c_exchange_api__") or on_device(x)
 
 

@@ -103,8 +103,8 @@ def conv2d(
     np.float64(27.0)
     """
     key = _key(x, w, (layout, stride, padding, dilation, groups)) if out is None else None
-    met = _met.get(key) if key else None
-    answer = met.of_met(x, w) if met is not None else NotImplemented
+    cached = _cache.get(key) if key else None
+    answer = cached.run_cached(x, w) if cached is not None else NotImplemented
     if answer is not NotImplemented:
         return answer
     layout = one_of("conv2d", "layout", layout, _LAYOUTS)
@@ -131,7 +131,7 @@ def conv2d(
         raise ValueError(f"conv2d: out has shape {tuple(out.shape)}; expected {expected}")
     result = call("conv2d", composition, operands, out, {})
     if key:
-        _met.keep(key, composition)
+        _cache.keep(key, composition)
     return result
 
 
@@ -275,7 +275,7 @@ class _Convolution(Composition):
         np.copyto(out, result, casting="same_kind")
         return out
 
-    def of_met(self, x: Any, w: Any) -> Any:
+    def run_cached(self, x: Any, w: Any) -> Any:
         """Of arrays for which this was made, as `_key` tells them. NotImplemented: the call looks closer."""
         if type(x) is not np.ndarray:
             return _core.device_convolve_new(x, w, self.batch + self.core, self.words)
@@ -294,7 +294,7 @@ class _Convolution(Composition):
         return out.dtype == own and out.flags.aligned and not overlaps
 
 
-_met = Cache()  # by what `_key` tells
+_cache = Cache()  # by what `_key` tells
 
 
 def _key(x: Any, w: Any, options: tuple[Any, ...]) -> Any:

@@ -364,7 +364,7 @@ def matrix_rank(
 # --- what the public functions share -------------------------------------------------------------------
 
 
-_met = Cache()  # by `_key`: compositions
+_cache = Cache()  # by `_key`: compositions
 
 
 def _key(op: str, x: Any, order: Any, axis: Any, keepdims: Any, out: Any) -> Any:
@@ -377,8 +377,8 @@ def _key(op: str, x: Any, order: Any, axis: Any, keepdims: Any, out: Any) -> Any
 
 def _again(key: Any, x: Any) -> Any:
     """The result if such a call was met before, else NotImplemented."""
-    met = _met.get(key)
-    return NotImplemented if met is None else met.directly((x,))
+    cached = _cache.get(key)
+    return NotImplemented if cached is None else cached.directly((x,))
 
 
 def _vector_norm(op: str, x: Any, axis: Any, keepdims: Any, order: Any, out: Any, key: Any) -> Any:
@@ -426,7 +426,7 @@ def _reduced(
     if axes != tuple(range(ndim - len(axes), ndim)):
         x = permuted(x, (*(i for i in range(ndim) if i not in axes), *axes))
     elif key is not None and composition.nout == 1:
-        _met.keep(key, composition)
+        _cache.keep(key, composition)
     result = composed(composition, {"x": x}, (target,) if composition.nout > 1 else target)
     if composition.nout > 1:
         result = checked(op, result, NOT_ORTHOGONAL)

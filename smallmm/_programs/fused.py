@@ -47,7 +47,7 @@ class Fused(RecordedFunction, Generic[P, R]):
         super().__init__(function, signature, reasons)
         self._in_graph = object_in_graph(self)
         self._forget_calls()
-        self._met = Cache()  # (plan, program, batch) of arrays of a device
+        self._program_cache = Cache()  # (plan, program, batch) of arrays of a device
         self._scans = Cache()  # what scans of arrays that lie so share
 
     def _forget_calls(self) -> None:
@@ -171,9 +171,9 @@ class Fused(RecordedFunction, Generic[P, R]):
             return run_fused(self._name, self._names, self._inputs, parts, arrays)
         if (settings := current()) is not None:
             settings.meets(lambda: self.explain(*arrays, out=out, **options))
-        met = None if options or out is not None else self._met_before(arrays)
-        if met is not None:
-            plan, program, batch = met
+        cached = None if options or out is not None else self._cached_program(arrays)
+        if cached is not None:
+            plan, program, batch = cached
             return plan, *self._by_one_kernel(plan, program, list(arrays), batch, (), {})
         tracked = next((x for x in arrays if wants_gradient(x)), None)
         if tracked is not None and out is None:
@@ -192,7 +192,7 @@ class Fused(RecordedFunction, Generic[P, R]):
             results, info = self._step_by_step(plan, operands)
         elif any(map(on_device, operands)):
             if not options and all(map(on_device, arrays)):
-                self._met.keep(_key(arrays), (plan, program, batch))
+                self._program_cache.keep(_key(arrays), (plan, program, batch))
             results, info = self._by_one_kernel(plan, program, operands, batch, arrays, options)
         else:
             if foreign is not None:
@@ -233,13 +233,13 @@ class Fused(RecordedFunction, Generic[P, R]):
         results = list(outputs[: len(plan.results)])
         return plan, results, None if len(outputs) == len(results) else outputs[-1]
 
-    def _met_before(self, arrays: tuple[Any, ...]) -> Any:
+    def _cached_program(self, arrays: tuple[Any, ...]) -> Any:
         """What an earlier call of such arrays on a device found: small calls are not to wait for it again."""
-        if not self._met or not all(map(on_device, arrays)):
+        if not self._program_cache or not all(map(on_device, arrays)):
             return None
         if any(wants_gradient(x) or library_of(x).is_traced(x) for x in arrays):
             return None
-        return self._met.get(_key(arrays))
+        return self._program_cache.get(_key(arrays))
 
     def _later(
         self, arrays: tuple[Any, ...], out: Any, options: dict[str, Any], with_info: bool = False

@@ -51,14 +51,14 @@ def convolutions():
     turned = cuda.to_device(np.ascontiguousarray(x.mT)).mT
     same(smallmm.conv2d(turned, given[1]), smallmm.conv2d(x, w))
     filters = cuda.to_device(np.ascontiguousarray(w.mT)).mT  # whose elements are at no one distance
-    met_before = convolution._Convolution(x.shape, w.shape, "NCHW", 1, 0, 1, 1)
-    assert met_before.of_met(given[0], filters) is NotImplemented
-    met = len(convolution._met)
+    composition = convolution._Convolution(x.shape, w.shape, "NCHW", 1, 0, 1, 1)
+    assert composition.run_cached(given[0], filters) is NotImplemented
+    cached = len(convolution._cache)
     same(smallmm.conv2d(*given, padding=1), smallmm.conv2d(x, w, padding=1))
-    assert len(convolution._met) > met, "an option is part of what was met"
+    assert len(convolution._cache) > cached, "an option is part of the key"
     same(smallmm.conv2d(*given, padding=1), smallmm.conv2d(x, w, padding=1))
     assert "stride is 1.0" in str(raised(smallmm.conv2d, *given, stride=1.0)), (
-        "which is equal to what was met"
+        "which is equal to what is cached"
     )
     empty = cuda.to_device(x[:, :, :0]), given[1]
     assert without_a_plan(smallmm.conv2d, *empty).shape == (5, 2, 0, 4, 4, 4)
@@ -72,7 +72,7 @@ def contractions():
         result = without_a_plan(lambda x, y, k=axes: smallmm.tensordot(x, y, k), *given)
         same(result, smallmm.tensordot(x, y, axes))
     given = cuda.to_device(a), cuda.to_device(b)
-    assert "axes is 1.0" in str(raised(smallmm.tensordot, *given, 1.0)), "which is equal to what was met"
+    assert "axes is 1.0" in str(raised(smallmm.tensordot, *given, 1.0)), "which is equal to what is cached"
     assert "expected 3 elements along axis 1" in str(raised(smallmm.tensordot, *given, ((2,), (1,))))
 
 

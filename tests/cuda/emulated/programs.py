@@ -64,7 +64,7 @@ def same(found, expected):
 def forget(function):
     """Its records, and the kernels of calls that it has met."""
     function._plans.clear()
-    function._met.clear()
+    function._program_cache.clear()
 
 
 def check(function, *arrays, lanes=0, moved=None, **options):
