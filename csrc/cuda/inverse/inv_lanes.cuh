@@ -31,7 +31,7 @@ constexpr bool STAGES = SMM_ASYNC || LANES > 1 || !WHOLE || !ALIGNED || SMM_SOUR
 struct Rows {
     T x[ROWS][N];
     int origin[ROWS]; /* the row of A that this one was */
-    SingularityTest doubts;
+    SingularityTest test;
 
     __device__ bool is_row(int r) const { return N % LANES == 0 || r < ROWS - 1 || lane() + LANES * r < N; }
     __device__ int row(int r) const { return lane() + LANES * r; }
@@ -94,7 +94,7 @@ struct Rows {
         T f[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) f[r] = x[r][k];
-        const T inverse = doubts.invert(exchange(e, f));
+        const T inverse = test.invert(exchange(e, f));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) f[r] = product(f[r], inverse);
 #pragma unroll
@@ -119,10 +119,10 @@ struct Rows {
             const int j = from_lane(origin[k / LANES], k % LANES);
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
-                if (is_row(r)) c[row(r) * C_ROW + j * C_COL] = x[r][k], doubts.add(x[r][k]);
+                if (is_row(r)) c[row(r) * C_ROW + j * C_COL] = x[r][k], test.add(x[r][k]);
         }
 #pragma unroll
-        for (int bits = LANES / 2; bits > 0; bits /= 2) doubts.squares += across(doubts.squares, bits);
+        for (int bits = LANES / 2; bits > 0; bits /= 2) test.squares += across(test.squares, bits);
     }
 };
 
@@ -143,7 +143,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     __syncwarp();
     rows.write(image);
-    if (__builtin_expect(settle(args, first, count, of_warp, lane() == 0, rows.doubts), 0)) fill_nan(image);
+    if (__builtin_expect(confirm_singular(args, first, count, of_warp, lane() == 0, rows.test), 0)) fill_nan(image);
     __syncwarp();
     write(images, args, first, count);
 }

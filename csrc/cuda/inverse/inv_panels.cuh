@@ -12,7 +12,7 @@ __device__ inline Element *multipliers(const Own &o, int first) { return o.besid
 __device__ inline Element *pivot_rows(const Own &o) { return o.beside + 2 * N * PANEL; }
 __device__ inline Element *reciprocals(const Own &o) { return pivot_rows(o) + PANEL * PITCH; }
 
-__device__ inline void eliminate_panel(const Own &o, int first, SingularityTest &doubts) {
+__device__ inline void eliminate_panel(const Own &o, int first, SingularityTest &test) {
     const int before = first - PANEL;
     Panel panel;
     Element f[ROWS][PANEL];
@@ -34,7 +34,7 @@ __device__ inline void eliminate_panel(const Own &o, int first, SingularityTest 
         Element u[PANEL];
         const int p = panel.find(t, k);
         panel.take_row(u, p, k);
-        const T inverse = doubts.invert(u[t]);
+        const T inverse = test.invert(u[t]);
         if (threadIdx.x == 0) o.pivot(k) = p, reciprocals(o)[t] = inverse;
         u[t] = 1;
 #pragma unroll
@@ -54,9 +54,9 @@ __device__ inline void eliminate_panel(const Own &o, int first, SingularityTest 
 
 /* The transpose of A becomes that of the inverse of P A, P the product of the exchanges. All lanes know the result. */
 __device__ inline SingularityTest eliminate(const Own &o) {
-    SingularityTest doubts;
+    SingularityTest test;
     const bool is_first_warp = threadIdx.x < 32;
-    if (is_first_warp) eliminate_panel(o, 0, doubts);
+    if (is_first_warp) eliminate_panel(o, 0, test);
     wait();
 #pragma unroll 1
     for (int first = 0; first < N; first += PANEL) {
@@ -77,7 +77,7 @@ __device__ inline SingularityTest eliminate(const Own &o) {
         wait();
         const int rest = first + PANEL, right = most(N - rest, 0), beyond = most(right - PANEL, 0);
         if (is_first_warp && right)
-            eliminate_panel(o, rest, doubts);
+            eliminate_panel(o, rest, test);
         else if (!is_first_warp)
             subtract(
                 o, first + right, first + beyond, [=](int i) { return i < first ? i : i + PANEL; },
@@ -89,12 +89,12 @@ __device__ inline SingularityTest eliminate(const Own &o) {
                 [](int, int) { return false; });
         wait();
     }
-    doubts.size = from_lane(doubts.size, 0);
-    doubts.singular = from_lane(doubts.singular, 0);
-    for (int e = lane(); e < N * N; e += LANES) doubts.add(o.a(e / N, e % N));
-    for (int bits = 16; bits > 0; bits /= 2) doubts.squares += __shfl_xor_sync(WARP, doubts.squares, bits);
-    doubts.squares = join_warps(doubts.squares, [](T x, T y) { return x + y; });
-    return doubts;
+    test.size = from_lane(test.size, 0);
+    test.singular = from_lane(test.singular, 0);
+    for (int e = lane(); e < N * N; e += LANES) test.add(o.a(e / N, e % N));
+    for (int bits = 16; bits > 0; bits /= 2) test.squares += __shfl_xor_sync(WARP, test.squares, bits);
+    test.squares = join_warps(test.squares, [](T x, T y) { return x + y; });
+    return test;
 }
 
 /* The inverse of A, of which load(transposed) fetches a matrix and says whether a thread saw none but finite elements.
@@ -105,16 +105,16 @@ template <class Load> __device__ inline Outcome work_out(const Own &o, Load load
     for (bool settled = false;; settled = true) {
         load(true);
         wait();
-        const SingularityTest doubts = eliminate(o);
-        if (settled || !doubts.any()) {
+        const SingularityTest test = eliminate(o);
+        if (settled || !test.is_suspect()) {
             find_places(o);
-            outcome.is_nan = isinf(doubts.size);
+            outcome.is_nan = isinf(test.size);
             break;
         }
         const bool finite = load(false);
         wait();
         outcome.info = from_lane(factor(o).info, 0);
-        if (true_in_all(finite) && !outcome.info && doubts.overflowed()) outcome.info = N;
+        if (true_in_all(finite) && !outcome.info && test.overflowed()) outcome.info = N;
         if (outcome.info) break;
     }
     return outcome;

@@ -43,11 +43,11 @@ typedef unsigned char Row;
 /* Which row is the next pivot row. Rows stay where they are: where exchanges would have brought them follows from the
  * pivot rows so far. */
 struct Pivots {
-    unsigned tag[ROWS];     /* ROW_BITS - row */
-    unsigned mask[ROWS];    /* of the leading bits that are compared; 0: has been a pivot row */
-    bool found[ROWS];       /* it is the lane's row r */
-    T inverse;              /* of the pivot, in the lane that has it */
-    SingularityTest doubts; /* the size is that of the lane's pivots */
+    unsigned tag[ROWS];   /* ROW_BITS - row */
+    unsigned mask[ROWS];  /* of the leading bits that are compared; 0: has been a pivot row */
+    bool found[ROWS];     /* it is the lane's row r */
+    T inverse;            /* of the pivot, in the lane that has it */
+    SingularityTest test; /* the size is that of the lane's pivots */
 
     __device__ Pivots() {
 #pragma unroll
@@ -76,19 +76,19 @@ struct Pivots {
             found[r] = key[r] == chosen;
             unsure |= (key[r] >= (chosen & ~ROW_BITS)) != found[r];
         }
-        if (__builtin_expect(__any_sync(WARP, unsure), 0)) inverse = reciprocal(settle(x, k, pivot_rows));
+        if (__builtin_expect(__any_sync(WARP, unsure), 0)) inverse = reciprocal(choose_by_all_bits(x, k, pivot_rows));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             mask[r] = found[r] ? 0 : mask[r];
-            if (found[r]) doubts.size = fmax(doubts.size, fabs(x[r]));
+            if (found[r]) test.size = fmax(test.size, fabs(x[r]));
         }
     }
     /* What the lanes of a matrix know of it. */
-    __device__ void meet() {
+    __device__ void combine() {
 #pragma unroll
         for (int bits = LANES / 2; bits > 0; bits /= 2) {
-            doubts.size = fmax(doubts.size, across(doubts.size, bits));
-            doubts.squares += across(doubts.squares, bits);
+            test.size = fmax(test.size, across(test.size, bits));
+            test.squares += across(test.squares, bits);
         }
     }
 
@@ -103,7 +103,7 @@ struct Pivots {
 
     /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k. Returns the element,
      * or what takes its place, in the lane that has it. */
-    __device__ T settle(const T (&x)[ROWS], int k, const Row *pivot_rows) {
+    __device__ T choose_by_all_bits(const T (&x)[ROWS], int k, const Row *pivot_rows) {
         Search search = {0, N};
         int place[ROWS];
 #pragma unroll
@@ -113,7 +113,7 @@ struct Pivots {
         }
 #pragma unroll 1
         for (int bits = LANES / 2; bits > 0; bits /= 2) search.consider_found(bits);
-        meet();
+        combine();
         T candidate = 1;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
@@ -121,8 +121,8 @@ struct Pivots {
             if (found[r]) candidate = x[r];
         }
         if (search.largest != 0) return candidate;
-        doubts.singular = true;
-        return doubts.least();
+        test.singular = true;
+        return test.least();
     }
 };
 
@@ -195,9 +195,9 @@ struct Rows {
             const int column = pivot_rows[k] * C_COL;
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
-                if (is_row(r)) to[r][column] = x[r][k], pivots.doubts.add(x[r][k]);
+                if (is_row(r)) to[r][column] = x[r][k], pivots.test.add(x[r][k]);
         }
-        pivots.meet();
+        pivots.combine();
     }
 };
 
@@ -222,7 +222,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     __syncwarp();
     rows.write(image, pivots, pivot_rows, pivot_rows + N);
-    if (__builtin_expect(settle(args, first, count, of_warp, lane() == 0, pivots.doubts), 0)) fill_nan(image);
+    if (__builtin_expect(confirm_singular(args, first, count, of_warp, lane() == 0, pivots.test), 0)) fill_nan(image);
     __syncwarp();
     write(images, args, first, count);
 }

@@ -123,10 +123,10 @@ template <int STEPS> struct Panel {
         }
     }
 
-    __device__ void take_step(int s, int pivot_row, SingularityTest &doubts) {
+    __device__ void take_step(int s, int pivot_row, SingularityTest &test) {
         pivot[s] = pivot_row * N;
         find(own[s], pivot[s], s);
-        inverse[s] = doubts.invert(own[s][s]);
+        inverse[s] = test.invert(own[s][s]);
 #pragma unroll
         for (int t = 0; t < s; t++) own[t][s] = product(own[t][s], inverse[s]);
 #pragma unroll
@@ -184,16 +184,17 @@ struct Pivots {
             largest = max(largest, one);
         }
         int row = largest & ROW_BITS;
-        if (__builtin_expect(is_special(largest) || (largest ^ second) <= ROW_BITS, 0)) row = settle(panel, k, s);
+        if (__builtin_expect(is_special(largest) || (largest ^ second) <= ROW_BITS, 0))
+            row = choose_by_all_bits(panel, k, s);
         waiting &= ~(1u << row);
-        begin[(k + s) * OF_WARP] = row * N; /* every part does; settle() may read what another one wrote */
+        begin[(k + s) * OF_WARP] = row * N; /* every part does; choose_by_all_bits() may read what another one wrote */
         parts_meet();
         return row;
     }
 
   private:
     /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k + s. */
-    template <int STEPS> __device__ int settle(const Panel<STEPS> &panel, int k, int s) {
+    template <int STEPS> __device__ int choose_by_all_bits(const Panel<STEPS> &panel, int k, int s) {
         decltype(magnitude(T(0))) largest = 0;
         int chosen = 0, first = N;
 #pragma unroll 1
@@ -286,14 +287,14 @@ template <int STEPS> __device__ inline void update(const Panel<STEPS> &panel, T 
 }
 
 /* Steps k .. k + STEPS. */
-template <int STEPS> __device__ inline void eliminate(T *image, Pivots &pivots, SingularityTest &doubts, int k) {
+template <int STEPS> __device__ inline void eliminate(T *image, Pivots &pivots, SingularityTest &test, int k) {
     Panel<STEPS> panel;
     panel.image = image + k;
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         if (is_row(r)) load_row<STEPS, STRIDE>(panel.f[r], panel.image + row_of(r) * N);
 #pragma unroll
-    for (int s = 0; s < STEPS; s++) panel.take_step(s, pivots.choose(panel, k, s), doubts);
+    for (int s = 0; s < STEPS; s++) panel.take_step(s, pivots.choose(panel, k, s), test);
     parts_meet();
     replace(panel);
 #pragma unroll 1
@@ -316,21 +317,21 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     else
         read(images, args, first, count, &lists.arrival);
     Pivots pivots{&lists.pivot[0][matrix()]};
-    SingularityTest doubts;
+    SingularityTest test;
 #pragma unroll 1
-    for (int k = 0; k + PANEL <= N; k += PANEL) eliminate<PANEL>(image, pivots, doubts, k);
-    if constexpr (N % PANEL > 0) eliminate<most(N % PANEL, 1)>(image, pivots, doubts, N - N % PANEL);
+    for (int k = 0; k + PANEL <= N; k += PANEL) eliminate<PANEL>(image, pivots, test, k);
+    if constexpr (N % PANEL > 0) eliminate<most(N % PANEL, 1)>(image, pivots, test, N - N % PANEL);
 
     for (int k = part(); k < N; k += LANES) lists.column[matrix()][lists.pivot[k][matrix()] / N] = k;
 #pragma unroll 8
     for (int e = part() * STRIDE; e < N * N; e += LANES * STRIDE) {
         const Vector<STRIDE> x = load<STRIDE>(image + e);
 #pragma unroll
-        for (int v = 0; v < STRIDE; v++) doubts.add(x.x[v]);
+        for (int v = 0; v < STRIDE; v++) test.add(x.x[v]);
     }
 #pragma unroll
-    for (int bits = OF_WARP; bits < 32; bits *= 2) doubts.squares += __shfl_xor_sync(WARP, doubts.squares, bits);
-    if (__builtin_expect(settle(args, first, count, matrix(), part() == 0, doubts), 0))
+    for (int bits = OF_WARP; bits < 32; bits *= 2) test.squares += __shfl_xor_sync(WARP, test.squares, bits);
+    if (__builtin_expect(confirm_singular(args, first, count, matrix(), part() == 0, test), 0))
         for (int e = part(); e < N * N; e += LANES) image[e] = not_a_number();
     __syncwarp();
     write(images, lists, args, first, count);

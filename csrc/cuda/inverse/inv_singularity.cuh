@@ -26,7 +26,7 @@ struct SingularityTest {
     __device__ void add(T x) { squares = multiply_add(x, x, squares); }
 
     /* After all of the matrix's threads have added up their squares. */
-    __device__ bool any() const {
+    __device__ bool is_suspect() const {
         constexpr T DOUBTFUL = SMM_DOUBTFUL(T);
         const bool small = product(product(squares, size), size) < DOUBTFUL * DOUBTFUL;
         return singular || (DIRECT ? isnan(squares) : !(small && squares > T(SMM_LEAST_SQUARES(T))));
@@ -69,18 +69,18 @@ __device__ __noinline__ int info_of_lu(const smm_cuda_args &args, long long q) {
 }
 
 /* Gives the thread's matrix, which is number `mine` of the `count` that the warp has from matrix `first` on, its info:
- * one thread of a matrix writes, and all have the same doubts. Whether the inverse is to become NaN. */
-__device__ inline bool settle(const smm_cuda_args &args, long long first, int count, int mine, bool writes,
-                              const SingularityTest &doubts) {
-    const bool doubt = doubts.any();
+ * one thread of a matrix writes, and each has the same test. Whether the inverse is to become NaN. */
+__device__ inline bool confirm_singular(const smm_cuda_args &args, long long first, int count, int mine, bool writes,
+                                        const SingularityTest &test) {
+    const bool suspect = test.is_suspect();
     int info = 0;
-    if (__builtin_expect(__any_sync(WARP, doubt), 0))
+    if (__builtin_expect(__any_sync(WARP, suspect), 0))
 #pragma unroll 1
         for (int m = 0; m < count; m++) {
-            if (!__any_sync(WARP, doubt && mine == m)) continue;
+            if (!__any_sync(WARP, suspect && mine == m)) continue;
             const int its = info_of_lu(args, first + m);
-            if (mine == m) info = its >= 0 ? its : doubts.overflowed() ? N : 0;
+            if (mine == m) info = its >= 0 ? its : test.overflowed() ? N : 0;
         }
     if (writes && mine < count && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, first + mine, 1) = info;
-    return info || isinf(doubts.size);
+    return info || isinf(test.size);
 }

@@ -163,27 +163,27 @@ __device__ inline unsigned eliminate(Pivots &pivots, Row *pivot_rows, T (&f)[PAN
 struct Careful {
     T f[PANEL];
     int step;
-    SingularityTest doubts;
+    SingularityTest test;
     unsigned found_at;
 };
 __device__ __noinline__ void eliminate_carefully(Row *pivot_rows, Careful &x, int k) {
     Pivots pivots;
-    pivots.doubts = x.doubts, pivots.step = x.step;
+    pivots.test = x.test, pivots.step = x.step;
     x.found_at = eliminate<true>(pivots, pivot_rows, x.f, k);
-    x.doubts = pivots.doubts;
+    x.test = pivots.test;
 }
 
 /* The rows of the panel of column K after its steps, and what eliminate() returns. */
 template <int K> __device__ inline unsigned rows_of_panel(Tile &tile, Pivots &pivots, Row *pivot_rows, T (&f)[PANEL]) {
-    const SingularityTest before = pivots.doubts;
+    const SingularityTest before = pivots.test;
     tile.give<K>(f);
     unsigned found_at = eliminate<false>(pivots, pivot_rows, f, K);
     if (__builtin_expect(pivots.unsure(), 0)) {
         Careful careful;
         tile.give<K>(careful.f);
-        careful.doubts = before, careful.step = pivots.step;
+        careful.test = before, careful.step = pivots.step;
         eliminate_carefully(pivot_rows, careful, K);
-        pivots.doubts = careful.doubts, found_at = careful.found_at;
+        pivots.test = careful.test, found_at = careful.found_at;
 #pragma unroll
         for (int j = 0; j < PANEL; j++) f[j] = careful.f[j];
     }
@@ -355,11 +355,11 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 #pragma unroll
             for (int e = 0; e < 2; e++) { /* what lies beyond the matrix may be NaN where that has none */
                 const bool in = quad() + 8 * r < N && 8 * b + PANEL * e + of() < N;
-                pivots.doubts.add(in ? tile.x[r][b][e] : T(0));
+                pivots.test.add(in ? tile.x[r][b][e] : T(0));
             }
         }
-    pivots.meet();
-    const bool bad = settle(args, matrix, 1, 0, threadIdx.x % 32 == 0, pivots.doubts);
+    pivots.combine();
+    const bool bad = confirm_singular(args, matrix, 1, 0, threadIdx.x % 32 == 0, pivots.test);
     __syncwarp(); /* for the image, of which each lane has put a part */
     write(args, shared, pivot_rows, bad, matrix);
 }

@@ -7,8 +7,8 @@ typedef unsigned char Row; /* of a list of rows */
 
 /* Which row is the next pivot row. */
 struct Pivots {
-    int step = -1;          /* of which the thread's row was the pivot row; or -1 */
-    SingularityTest doubts; /* the size is that of the thread's pivot */
+    int step = -1;        /* of which the thread's row was the pivot row; or -1 */
+    SingularityTest test; /* the size is that of the thread's pivot */
     unsigned number = threadIdx.x % 32;
 
     bool found;              /* the pivot row is the thread's */
@@ -34,7 +34,7 @@ struct Pivots {
         closest = min(closest, chosen - key - 1);
         found = key == chosen;
         thread = chosen & ROW_BITS;
-        if (found) mask = 0, doubts.size = fmax(doubts.size, fabs(x));
+        if (found) mask = 0, test.size = fmax(test.size, fabs(x));
     }
     /* Whether leading bits may not have told which pivot rows a panel has; the same for the whole warp. */
     __device__ bool unsure() const { return __any_sync(WARP, range >= LARGE - SMALL || closest < ROW_BITS); }
@@ -47,19 +47,19 @@ struct Pivots {
         for (int bits = 16; bits > 0; bits /= 2) search.consider_found(bits);
         found = mask && place == search.first;
         thread = __ffs(__ballot_sync(WARP, found)) - 1;
-        meet();
-        inverse = reciprocal(search.largest == 0 ? doubts.least() : x);
-        doubts.singular |= search.largest == 0;
-        if (found) mask = 0, pivot_rows[k] = row(), doubts.size = fmax(doubts.size, fabs(x));
+        combine();
+        inverse = reciprocal(search.largest == 0 ? test.least() : x);
+        test.singular |= search.largest == 0;
+        if (found) mask = 0, pivot_rows[k] = row(), test.size = fmax(test.size, fabs(x));
         __syncwarp(); /* for the next choice, which reads them */
     }
 
     /* What the threads know of the matrix. */
-    __device__ void meet() {
+    __device__ void combine() {
 #pragma unroll
         for (int bits = 16; bits > 0; bits /= 2) {
-            doubts.size = fmax(doubts.size, across(doubts.size, bits));
-            doubts.squares += across(doubts.squares, bits);
+            test.size = fmax(test.size, across(test.size, bits));
+            test.squares += across(test.squares, bits);
         }
     }
 
