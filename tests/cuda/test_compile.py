@@ -20,7 +20,7 @@ MOST_SPILLED = 48
 PROBLEM = ("op", "small", "dtype", "m", "k", "n", "order_a", "order_b", "source_a", "source_b")
 FLAGS = ("order_a", "order_b", "aligned", "scaled", "in_place")
 DTYPES = ("f32", "f64", "f16", "bf16")
-SOURCES = (0, 1, 2)  # flat, one for all, anyhow
+SOURCES = (0, 1, 2)  # flat, one for all, strided
 OF_STRIDES, OF_IMAGES = 2, 3
 
 

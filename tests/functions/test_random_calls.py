@@ -1,4 +1,4 @@
-"""Calls that nobody chose, on the host: operands that lie in memory anyhow give the bits of dense ones. See
+"""Calls that nobody chose, on the host: operands of any strides give the bits of dense ones. See
 cuda/differential.py, which compares with a device, too, and takes new seeds."""
 
 import pytest

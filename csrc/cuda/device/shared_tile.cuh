@@ -54,7 +54,7 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
 };
 
 /* Start filling the image with matrices first .. first + count. Returns the shift. `where` are the matrices' offsets
- * if they lie anyhow; line and step are then the strides of lines and within a line. */
+ * if their strides are arbitrary; line and step are then the strides of lines and within a line. */
 template <class I, int THREADS, bool ASYNC>
 __device__ inline int stage(Element *image, const smm_cuda_operand &x, long long first, int count,
                             const long long *where, long long line, long long step) {

@@ -43,7 +43,7 @@ template <class Act> __device__ inline void each_vector(int count, Act act) {
     }
 }
 
-/* Visit matrices that lie anyhow: act(matrix, row, column, offset in memory), of A and C as the caller has them. */
+/* Visit matrices with arbitrary strides: act(matrix, row, column, offset in memory), of the caller's A and C. */
 template <int CONTIGUOUS, class Act>
 __device__ inline void each_element(const smm_cuda_args &args, const smm_cuda_operand &x, long long first, int count,
                                     Act act) {

@@ -7,7 +7,7 @@
  * Grid: one block per MATRICES matrices; LANES threads to a matrix. A warp's matrices advance in step, the warps of a
  * block on their own.
  * Shared memory: MATRIX elements for each matrix: its image, [A | B] by rows, and its exchanges, after which may come
- * a single column of B; the offsets of matrices that lie anyhow.
+ * a single column of B; the offsets of matrices with arbitrary strides.
  * Operands: any that args.h can describe. B and C are taken SMM_K columns at a time.
  * May overwrite A or B in place, matrix by matrix: a warp has read all it needs of its matrices before it writes.
  * Limits: n and SMM_K from 1 to 32; LANES 2, 4, 8, 16 or 32; SMM_PANEL 4 or 8; MATRICES LANES = THREADS. */

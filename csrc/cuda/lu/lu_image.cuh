@@ -52,7 +52,7 @@ template <int HEIGHT, int LENGTH, int PITCH, int WIDTH> struct Walk {
     }
 };
 
-/* Visit `cols` columns of matrices that lie anyhow: act(offset in memory, element of the images). */
+/* Visit `cols` columns of matrices with arbitrary strides: act(offset in memory, element of the images). */
 template <int HEIGHT, int PITCH, int ORDER, class Act>
 __device__ inline void each_element(const smm_cuda_operand &x, int count, int cols, const long long *where, Act act) {
     for (int e = threadIdx.x % 32; e < count * HEIGHT * cols; e += 32) {
@@ -72,7 +72,7 @@ template <int HEIGHT, int LENGTH, int PITCH, class Act> __device__ inline void e
     }
 }
 
-/* Start copying matrices first .. first + count to their images; of matrices that lie anyhow `cols` columns. */
+/* Start copying matrices first .. first + count to their images; of matrices with arbitrary strides `cols` columns. */
 template <int HEIGHT, int LENGTH, int PITCH, int SOURCE, int ORDER>
 __device__ inline void stage(T *images, const smm_cuda_operand &x, long long first, int count, int cols,
                              const long long *where) {
@@ -97,7 +97,7 @@ __device__ inline void stage(T *images, const smm_cuda_operand &x, long long fir
     }
 }
 
-/* Write the images to matrices first .. first + count; of matrices that lie anyhow `cols` columns. */
+/* Write the images to matrices first .. first + count; of matrices with arbitrary strides `cols` columns. */
 template <int HEIGHT, int LENGTH, int PITCH, int SOURCE, int ORDER>
 __device__ inline void unstage(const T *images, const smm_cuda_operand &x, long long first, int count, int cols,
                                const long long *where) {

@@ -10,7 +10,7 @@
  * Shared memory: the images of the matrices (MATRIX elements each; none with LANES = 1 and THROUGH_SHARED = 0, where
  * threads use vectors of the memory themselves); where several right-hand sides follow, their images (RIGHTS elements
  * each) and, if lanes share a matrix, RECIPROCALS of the pivots; LU: the pivots, SOLVE: the right-hand side, or the
- * order of the rows, N to a matrix; the offsets of matrices that lie anyhow.
+ * order of the rows, N to a matrix; the offsets of matrices with arbitrary strides.
  * Operands: any that args.h can describe; of right-hand sides there are SMM_K.
  * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
  * Limits: n <= 32; LANES a power of two. */

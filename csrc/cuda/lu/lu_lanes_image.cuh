@@ -18,7 +18,7 @@ template <int EACH, int STRIDE, class Act> __device__ inline void each_vector(in
     if (LENGTH > 1 && e < total) act(false, e, place(e));
 }
 
-/* Visit the rows x cols elements of matrices that lie anyhow: act(offset in memory, place of the element). */
+/* Visit the rows x cols elements of matrices with arbitrary strides: act(offset in memory, place of the element). */
 template <int ROWS, int COLS, int STRIDE, int ORDER, class Act>
 __device__ inline void each_element(const smm_cuda_operand &x, int count, const long long *where, Act act) {
     for (int e = threadIdx.x; e < count * ROWS * COLS; e += THREADS) {

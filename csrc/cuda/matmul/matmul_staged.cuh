@@ -1,7 +1,7 @@
 /* matmul_staged.cuh: C (M x N) = alpha A (M x K) B (K x N) + beta C, through shared memory.
  *
  * Grid: one block per MATRICES matrices; THREADS threads, TILES of them to a matrix, each with a tile of C.
- * Shared memory: the images of A and B, later that of C in their place; the offsets of matrices that lie anyhow.
+ * Shared memory: the images of A and B, later that of C in their place; the offsets of matrices with arbitrary strides.
  * Operands: any that args.h can describe; C by rows (a C by columns is computed as C^T = B^T A^T).
  * May overwrite A or B in place, matrix by matrix: a block has read all it needs before it writes.
  * Limits: the shared memory of a block; tiles of up to 256 bytes, which stay in registers. */
@@ -48,10 +48,10 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         tile.multiply(image_a + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * ImageA::MATRIX),
                       image_b + (SMM_SOURCE_B == SMM_SOURCE_ONE ? 0 : q * ImageB::MATRIX));
         if (SMM_SCALED) {
-            const bool anyhow = SMM_SOURCE_C == SMM_SOURCE_STRIDED;
+            const bool is_strided = SMM_SOURCE_C == SMM_SOURCE_STRIDED;
             tile.scale(args, first + q,
-                       static_cast<const Stored *>(c.data) + (anyhow ? where[2][q] : (first + q) * (M * N)),
-                       anyhow ? c.row : N, anyhow ? c.col : 1);
+                       static_cast<const Stored *>(c.data) + (is_strided ? where[2][q] : (first + q) * (M * N)),
+                       is_strided ? c.row : N, is_strided ? c.col : 1);
         }
     }
     if (SMM_THROUGH_SHARED) {

@@ -70,7 +70,7 @@ typedef Columns<K> ColumnsQ;
 
 /* --- memory to registers and back --- */
 
-/* The matrix of a thread in an operand that lies anyhow, or in an image. */
+/* The matrix of a thread in an operand with arbitrary strides, or in an image. */
 template <class X> struct Place {
     X *data;
     long long row, col;

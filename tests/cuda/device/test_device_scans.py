@@ -42,7 +42,7 @@ def test_scans(torch, name, options, rng):
 
 @pytest.mark.parametrize("name", ["filtered", "product_complex", "solved8"])
 def test_layouts(torch, name, rng):
-    """Times, series, rows and columns lie anyhow in memory; some operands are the same for all series."""
+    """Times, series, rows and columns have arbitrary strides; some operands are the same for all series."""
     case = SCANS[name]
     carry, xs, consts = drawn(case, rng, 6, (40,))
     on_device = lambda x: torch.from_numpy(np.ascontiguousarray(x)).cuda()  # noqa: E731

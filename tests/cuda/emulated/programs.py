@@ -335,7 +335,7 @@ def backward_pass(name, given=(0,)):
 
 @fuse("(n,n),(n,n)")
 def of_each_kind(a, b):
-    """Steps of every kind, between which views lie in memory anyhow."""
+    """Steps of every kind, between which are views of any strides."""
     both = (
         np.concatenate([a, b[::-1]], axis=-2),
         np.concatenate([a, b], axis=-1) * 2,

@@ -182,7 +182,7 @@ def cases(chance, kernel, dtypes, rows):
     """Every other one of flat operands, as some kernels want them; every third of a type that is only stored,
     if the kernel takes one. rows: "few" of matrices of a thread, "large" of those of a block, an order, or
     any."""
-    anyhow, number = True, 0
+    varied, number = True, 0
     family = kernel.partition("_")[0]
     served = [
         name for name, op in OPS.items() if op in SERVED.get(kernel, SERVED.get(family, (family.upper(),)))
@@ -202,9 +202,9 @@ def cases(chance, kernel, dtypes, rows):
         number += 1
         if row is None:
             continue
-        anyhow = not anyhow
-        ways = [chance.choice(list(OF_INPUTS)) if anyhow else "flat" for _ in range(5)]
-        outs = [chance.choice(list(LAYOUTS)) if anyhow else "flat" for _ in range(4)]
+        varied = not varied
+        ways = [chance.choice(list(OF_INPUTS)) if varied else "flat" for _ in range(5)]
+        outs = [chance.choice(list(LAYOUTS)) if varied else "flat" for _ in range(4)]
         if one:
             ways[1] = "one for all"
         in_place = (
