@@ -98,7 +98,7 @@ intptr_t *smm_size_in(smm_call *call, char dimension);
 void smm_finish_sizes(smm_call *call, const smm_gufunc *g);
 /* Whether pivot i of each matrix, where the call is given those of LU, is one of i .. n-1. */
 bool smm_pivots_are_rows(const smm_call *call);
-/* Run it, or send it on the detour. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more; outputs
+/* Run it, or give it to the hook. A pivot that is no row is SMM_ERR_ARGUMENT, of which the package says more; outputs
  * are written then. */
 smm_status smm_dispatch(const smm_call *call);
 /* The same of many calls of one operation as one job; each[i] is the status of call i. */
@@ -156,7 +156,7 @@ PyObject *smm_many(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 /* buffers.c */
 int smm_add_buffers(PyObject *module);
 
-/* While a thread has a detour, its gufunc calls go there instead of to smm_run. So an explanation sees
+/* While a thread has a hook, its gufunc calls go there instead of to smm_run. So an explanation sees
  * exactly the calls, casts and copies of a real run, and the tests' oracle gets the same operands. */
 typedef struct smm_device_plan { /* how a call would run on a device */
     char kernel[64];
@@ -186,7 +186,7 @@ typedef struct smm_hook {
     double flops, bytes;
 } smm_hook;
 extern _Thread_local smm_hook *smm_current_hook;
-/* hook.c. args[first](*args[first + 1:], **kwargs) with the calls of this thread going to the detour. */
+/* hook.c. args[first](*args[first + 1:], **kwargs) with the calls of this thread going to the hook. */
 PyObject *smm_call_with(smm_hook *hook, PyObject *args, Py_ssize_t first, PyObject *kwargs);
 
 #endif

@@ -181,7 +181,7 @@ static smm_cuda_status try(smm_trial *trial, const task *t, void *stream) {
         smm_cuda_time(call, t->number, trial->parameters, t->device, stream, trial->samples, trial->nanoseconds));
 }
 
-/* Run the call; or, if this thread has a detour, describe how it would run, or time it. 0, or -1 with an exception. */
+/* Run the call; or, if this thread has a hook, describe how it would run, or time it. 0, or -1 with an exception. */
 static int run(const task *t, void *stream) {
     smm_hook *hook = smm_current_hook;
     smm_cuda_status status;
