@@ -70,7 +70,7 @@ static inline intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; 
 static inline intptr_t smm_abs(intptr_t x) { return x < 0 ? -x : x; }
 
 /* Whether a matrix is read and written column by column. */
-static inline bool smm_is_by_columns(const smm_operand *x, intptr_t rows, intptr_t cols) {
+static inline bool smm_is_column_major(const smm_operand *x, intptr_t rows, intptr_t cols) {
     return rows > 1 && cols > 1 && smm_abs(x->row) < smm_abs(x->col);
 }
 

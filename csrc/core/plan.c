@@ -268,9 +268,9 @@ static void take_lower(smm_call *c) {
 
 /* Whether the matrices of C follow each other without gaps. */
 static bool is_packed(const view *v) {
-    const bool by_rows = v->x->col == v->size && v->x->row == v->cols * v->size;
-    const bool by_cols = v->x->row == v->size && v->x->col == v->rows * v->size;
-    return (by_rows || by_cols) && v->x->batch == v->rows * v->cols * v->size;
+    const bool row_major = v->x->col == v->size && v->x->row == v->cols * v->size;
+    const bool column_major = v->x->row == v->size && v->x->col == v->rows * v->size;
+    return (row_major || column_major) && v->x->batch == v->rows * v->cols * v->size;
 }
 
 static bool fits(const smm_kernel *kernel, const smm_call *c) {
@@ -516,11 +516,11 @@ static intptr_t matrices_of_tile(const smm_plan *whole, double bytes) {
 
 /* Dense matrices, row-major or column-major as v is, so that both are read in the same order. */
 static smm_operand dense(const view *v, char *data, intptr_t size) {
-    const bool by_cols = smm_is_by_columns(v->x, v->rows, v->cols);
+    const bool column_major = smm_is_column_major(v->x, v->rows, v->cols);
     return (smm_operand){.data = data,
                          .batch = v->x->batch ? v->rows * v->cols * size : 0,
-                         .row = by_cols ? size : v->cols * size,
-                         .col = by_cols ? v->rows * size : size};
+                         .row = column_major ? size : v->cols * size,
+                         .col = column_major ? v->rows * size : size};
 }
 
 smm_status smm_plan_tiles(const smm_plan *whole, smm_tiles *tiles) {

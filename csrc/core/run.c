@@ -237,9 +237,9 @@ static void check_info(const smm_call *call, intptr_t first, intptr_t last) {
 /* `count` matrices of x from number q on, in the order in which they lie in a tile: dimensions that step evenly into
  * each other are one. */
 static smm_grid grid_of(const smm_operand *x, intptr_t q, intptr_t rows, intptr_t cols, intptr_t count) {
-    const bool by_cols = smm_is_by_columns(x, rows, cols);
-    const intptr_t extent[3] = {by_cols ? rows : cols, by_cols ? cols : rows, x->batch ? count : 1};
-    const intptr_t step[3] = {by_cols ? x->row : x->col, by_cols ? x->col : x->row, x->batch};
+    const bool column_major = smm_is_column_major(x, rows, cols);
+    const intptr_t extent[3] = {column_major ? rows : cols, column_major ? cols : rows, x->batch ? count : 1};
+    const intptr_t step[3] = {column_major ? x->row : x->col, column_major ? x->col : x->row, x->batch};
     smm_grid grid = {smm_at(x, q, 0, 0), {1, 1, 1}, {0}};
     int last = -1;
     for (int d = 0; d < 3; d++) {

@@ -54,21 +54,21 @@ static void describe_operands(const smm_call *call, const double _Complex number
     args->n = call->n;
 }
 
-static bool lies_by_rows(const smm_cuda_operand *x, intptr_t rows, intptr_t cols) {
+static bool is_row_major(const smm_cuda_operand *x, intptr_t rows, intptr_t cols) {
     return (cols <= 1 || x->col == 1) && (rows <= 1 || x->row == cols);
 }
-static bool lies_by_cols(const smm_cuda_operand *x, intptr_t rows, intptr_t cols) {
+static bool is_column_major(const smm_cuda_operand *x, intptr_t rows, intptr_t cols) {
     return (rows <= 1 || x->row == 1) && (cols <= 1 || x->col == rows);
 }
 
 static uint8_t order_of(const smm_cuda_operand *x, intptr_t rows, intptr_t cols) {
-    if (lies_by_rows(x, rows, cols)) return SMM_ORDER_ROW;
-    if (lies_by_cols(x, rows, cols)) return SMM_ORDER_COL;
+    if (is_row_major(x, rows, cols)) return SMM_ORDER_ROW;
+    if (is_column_major(x, rows, cols)) return SMM_ORDER_COL;
     return cols > 1 && (rows <= 1 || llabs(x->col) <= llabs(x->row)) ? SMM_ORDER_ROW : SMM_ORDER_COL;
 }
 
 static uint8_t source_of(const smm_cuda_operand *x, const smm_cuda_args *args, intptr_t rows, intptr_t cols) {
-    if (!lies_by_rows(x, rows, cols) && !lies_by_cols(x, rows, cols)) return SMM_SOURCE_STRIDED;
+    if (!is_row_major(x, rows, cols) && !is_column_major(x, rows, cols)) return SMM_SOURCE_STRIDED;
     if (args->dims == 0 || (args->dims == 1 && x->batch[0] == (long long)rows * cols)) return SMM_SOURCE_FLAT;
     for (int d = 0; d < args->dims; d++)
         if (x->batch[d]) return SMM_SOURCE_STRIDED;

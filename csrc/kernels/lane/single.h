@@ -82,11 +82,11 @@ SHARED void KERNEL(single_move)(numbers_matrix a, const smm_operand *x, intptr_t
             }
         return;
     }
-    const bool by_columns = s.row == PARTS && s.col != PARTS;
-    const intptr_t outer = by_columns ? a.n : a.m, inner = by_columns ? a.m : a.n;
+    const bool column_major = s.row == PARTS && s.col != PARTS;
+    const intptr_t outer = column_major ? a.n : a.m, inner = column_major ? a.m : a.n;
     for (intptr_t o = 0; o < outer; o++)
         for (intptr_t e = 0; e < inner; e++) {
-            const intptr_t i = by_columns ? e : o, j = by_columns ? o : e;
+            const intptr_t i = column_major ? e : o, j = column_major ? o : e;
             T *const here = single_place(a.at + i * a.step, j), *const there = p + i * s.row + j * s.col;
             UNROLLED(int part = 0; part < PARTS; part++)
                 if (stores)

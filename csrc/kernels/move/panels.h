@@ -74,7 +74,7 @@ INLINE void panel_copy_rows(T *w, intptr_t pitch, const T *a, intptr_t row, intp
 
 /* A matrix into w. */
 INLINE void panel_load_matrix(T *w, intptr_t pitch, const T *a, strides s, intptr_t m, intptr_t n) {
-    const bool by_columns = PARTS == 1 && s.row == 1 && s.col != 1;
+    const bool column_major = PARTS == 1 && s.row == 1 && s.col != 1;
     const intptr_t width = PARTS * n, vectors = (width + LANES - 1) / LANES;
     if (s.col == PARTS) {
         switch (vectors) {
@@ -86,8 +86,8 @@ INLINE void panel_load_matrix(T *w, intptr_t pitch, const T *a, strides s, intpt
         }
         return;
     }
-    for (intptr_t i = 0; i < m; i += by_columns ? BLOCK : 1)
-        if (by_columns)
+    for (intptr_t i = 0; i < m; i += column_major ? BLOCK : 1)
+        if (column_major)
             for (intptr_t j = 0; j < n; j += BLOCK)
                 transpose_block(w + i * pitch + j, pitch, a + j * s.col + i, s.col, least(BLOCK, m - i), n - j, BLOCK);
         else
