@@ -17,13 +17,13 @@ from .calls import conjugated
 from .group_calls import call_of_groups
 from .group_classes import Classes, OnHost, common
 
-_TAKEN = {x.name for x in map(np.dtype, np.typecodes["All"]) if is_supported(x, with_complex=True)}
+_SUPPORTED = {x.name for x in map(np.dtype, np.typecodes["All"]) if is_supported(x, with_complex=True)}
 
 
 @lru_cache(maxsize=64)
 def _takes(dtype: np.dtype | str) -> bool:
     """Whether groups have such members."""
-    return getattr(dtype, "name", dtype) in _TAKEN
+    return getattr(dtype, "name", dtype) in _SUPPORTED
 
 
 class Group:

@@ -127,7 +127,7 @@ class BatchedFunction:
             if x.ndim < len(dims):
                 raise ValueError(
                     f"{self._name}: {name} has shape {tuple(x.shape)}; expected at least {len(dims)} "
-                    f"dimension{'s' if len(dims) > 1 else ''}, {words(dims)}"
+                    f"dimension{'s' if len(dims) > 1 else ''}, {signature_text(dims)}"
                 )
             core = tuple(x.shape)[x.ndim - len(dims) :]
             for dim, size in zip(dims, core, strict=True):
@@ -137,7 +137,7 @@ class BatchedFunction:
                     raise ValueError(
                         f"{self._name}: {name} has shape {tuple(x.shape)}; expected "
                         f"(..., {', '.join(known)}) "
-                        f"for {words(dims)}"
+                        f"for {signature_text(dims)}"
                     )
             stacks.append(tuple(x.shape)[: x.ndim - len(dims)])
         try:
@@ -167,7 +167,7 @@ class BatchedFunction:
             ):
                 raise ValueError(
                     f"{self._name}: result {i} has shape {x.shape}; its signature {self.signature!r} says "
-                    f"{words(dims)}"
+                    f"{signature_text(dims)}"
                 )
 
 
@@ -208,5 +208,5 @@ def _parsed(name: str, signature: Any) -> tuple[list[list[str]], list[list[str]]
     return sides[0], sides[1] if len(sides) > 1 else None
 
 
-def words(dims: list[str]) -> str:
+def signature_text(dims: list[str]) -> str:
     return f"(..., {', '.join(dims)})" if dims else "(...)"

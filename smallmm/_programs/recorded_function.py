@@ -10,7 +10,7 @@ from .._base.errors import shown
 from .._base.options import is_hashable
 from .._base.shapes import dtype_of
 from .arrays import is_dense
-from .batched_function import BatchedFunction, words
+from .batched_function import BatchedFunction, signature_text
 from .dtypes import FLOATS, SUPPORTED, is_number, is_supported, real_of, result_dtype
 from .failures import refuse_reasons
 from .plan import MOST_RECORDS, Plan, structure
@@ -42,8 +42,9 @@ class RecordedFunction(BatchedFunction):
         symbols = [record.as_symbol(x) for x in arrays]
         for name, x, dims in zip(self._names, symbols, self._inputs, strict=True):
             if self.signature is not None and x.ndim != len(dims):
+                expected = signature_text(dims)
                 raise ValueError(
-                    f"{self._name}: {name} has shape {x.shape} in {record.name}; expected {words(dims)}"
+                    f"{self._name}: {name} has shape {x.shape} in {record.name}; expected {expected}"
                 )
         return self._steps(record, symbols, options)
 
