@@ -16,6 +16,7 @@ from smallmm._core import isas_available
 
 os.environ["CUDA_CACHE_DISABLE"] = "1"  # NVRTC's own cache, which keeps no logs
 EMULATED = Path(__file__).parent / "emulated"
+SUPPORT = Path(__file__).parents[1] / "support"
 # Of kernels for the emulated GPU: with -O1 they take a quarter longer, of which compiling is half.
 FLAGS = ["-fPIC", "-Og", "-g1", "-w", "-std=gnu++17", "-ffp-contract=off", "-fno-strict-aliasing"]
 FLAGS += ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"]  # emulated/gpu/races.h
@@ -95,6 +96,7 @@ def emulated(emulated_library, compiler, flags, tmp_path):
     def run(script, *arguments, **settings):
         environment = {
             **{x: os.environ[x] for x in os.environ if not x.startswith("SMALLMM_")},
+            "PYTHONPATH": ":".join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH")))),
             "LD_LIBRARY_PATH": f"{emulated_library.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}",
             "EMULATED_LIBRARY": str(emulated_library),
             "EMULATED_HEADERS": str(EMULATED / "gpu"),

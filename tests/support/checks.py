@@ -1,4 +1,4 @@
-"""What the scripts of this folder share."""
+"""What programs check that are no tests, as those for the emulated GPU."""
 
 
 def raised(function, *args, **kwargs):
