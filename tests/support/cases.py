@@ -240,8 +240,8 @@ class Derivative(NamedTuple):
 
 @dataclass(frozen=True)
 class Gufunc:
-    """A gufunc and what to give it. Tests on devices leave out the group `mixed`, which has no kernels
-    there. Rows without operands: tests of products draw them themselves."""
+    """A gufunc and what to give it. Those of the group `mixed` take float64 alone. Rows without operands:
+    tests of products draw them themselves."""
 
     name: str
     group: str
@@ -373,6 +373,7 @@ OF_SQUARE = names("factors", "systems", "spectra", "accuracy")
 OF_TALL = [x for x in names("rectangles") if (5, 2) in GUFUNCS[x].few_shapes]
 OF_WIDE = [x for x in names("rectangles") if (2, 5) in GUFUNCS[x].few_shapes]
 OF_DIAGONALS = names("diagonals")
+OF_DOUBLES = names("mixed")
 
 
 def operands(rng, name, a, k=2):

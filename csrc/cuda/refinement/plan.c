@@ -1,4 +1,5 @@
-/* plan.c: whether the kernel of condition numbers, backward errors and refinement can run a problem, in what grid. */
+/* plan.c: whether the kernels of condition numbers, backward errors, refinement and mixed precision can run a problem,
+ * in what grid. */
 #include "../plan.h"
 
 /* MATRIX of refinement_lanes.cuh. */
@@ -28,4 +29,22 @@ double smm_refinement_lanes_workspace(const smm_cuda_problem *p, const smm_cuda_
                                       const smm_cuda_args *args) {
     (void)args;
     return x->outside ? bytes_of_matrix(p, x->lanes) : 0;
+}
+
+/* HALVES and OWN of mixed_lanes.cuh, in bytes. */
+static int bytes_of_mixed(const smm_cuda_problem *p, int lanes) {
+    const int n = p->n, matrix = n * pitch_of(n), halves = matrix + 3 * n;
+    return elements_apart(p, lanes, matrix + n + ceil_div(halves, 2)) * bytes_of(p);
+}
+
+bool smm_mixed_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_ELEMENTS = 96 }; /* of a thread's factors */
+    return p->op == SMM_OP_SOLVE_MIXED && p->dtype == SMM_F64 &&
+           smm_cuda_work_fits(p, x, false, bytes_of_mixed(p, x->lanes), grid) && x->lanes <= 32 &&
+           ceil_div(p->n, x->lanes) * p->n <= MOST_ELEMENTS;
+}
+
+void smm_mixed_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int lanes = p->n <= 6 ? 1 : p->n <= 8 ? 2 : p->n <= 12 ? 4 : p->n <= 16 ? 8 : 32;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_mixed_lanes, .lanes = lanes, .threads = 64};
 }

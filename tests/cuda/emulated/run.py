@@ -17,7 +17,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "support")]
 
 import paths  # noqa: E402, F401
 from accuracy import same_signs  # noqa: E402
-from cases import OF_DIAGONALS, OF_SQUARE, OF_TALL, operands  # noqa: E402
+from cases import OF_DIAGONALS, OF_DOUBLES, OF_SQUARE, OF_TALL, operands  # noqa: E402
 from matrices import diagonals_of_every_kind, kinds, normal  # noqa: E402
 
 from smallmm import _core, cuda  # noqa: E402
@@ -71,6 +71,7 @@ SERVED = {
     "eigh": ("EIGH", "EIGVALSH"),
     "svd": ("SVD", "SVD_FULL", "SVDVALS"),
     "refinement": ("LU_RCOND", "BACKWARD_ERROR", "REFINE"),
+    "mixed": ("SOLVE_MIXED",),
 }
 
 
@@ -135,7 +136,7 @@ def shape_of(chance, name, rows):
         m = n = chance.randint(1, most_few)
     if rows == "large":
         m = n = chance.choice(LARGE)
-    if name not in OF_SQUARE and chance.random() < 0.5:
+    if name not in (*OF_SQUARE, *OF_DOUBLES) and chance.random() < 0.5:
         x = chance.randint(1, most_few if few else 128 if rows == "large" else min(100, 1024 // n))
         m, n = (max(x, n), min(x, n)) if name in OF_TALL else (min(x, n), max(x, n))
     if name.startswith(("lu_factor", "qr", "svd")):
@@ -189,7 +190,7 @@ def cases(chance, kernel, dtypes, rows):
     ]
     while True:
         name = chance.choice(served)
-        dtype = chance.choice(STORED if number % 3 == 2 else dtypes)
+        dtype = chance.choice(STORED if number % 3 == 2 else dtypes) if name not in OF_DOUBLES else "f64"
         m, k, n = shape_of(chance, name, rows)
         one = kernel == "matmul_one"
         problem = {"op": OPS[name], "dtype": dtype, "m": m, "k": k, "n": n}

@@ -1,0 +1,280 @@
+/* mixed_lanes.cuh: systems of float64 by factors in float32 (SOLVE_MIXED), as csrc/reference/mixed.c, which says what
+ * is computed and from where.
+ *
+ * LANES threads have a matrix, whose rows are spread over them. Once it is factored, everything is in the order of the
+ * rows of the factors: row i of these, of A and of right-hand sides is number i / LANES of the ROWS of lane i % LANES.
+ * Columns of B follow each other. All matrices of a warp take as many steps as the one that needs most. One that has
+ * not converged is solved by its lanes alone in float64.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix.
+ * Shared memory: see Own.
+ * Operands: any that args.h can describe; the solution takes the place of none.
+ * Limits: n <= 32; LANES a power of two <= 32; MATRICES * LANES = THREADS. */
+#include "common.cuh"
+#include "lanes.cuh"
+#include "element.cuh"
+#include "operand_numbers.cuh"
+#include "view.cuh"
+
+constexpr int N = SMM_N, ROWS = ceil_div(N, LANES), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr bool POSITIVE = SMM_FORM & 128; /* SMM_POSITIVE */
+constexpr int STEPS = 30, OVERFLOWED = -2, SINGULAR = -3, NOT_CONVERGED = -STEPS - 1;
+constexpr T UNIT = T(1) / (1ll << 53);
+constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT;
+#include "exchanges.cuh"
+
+#undef SMM_OP
+#undef SMM_K
+#undef SMM_T
+#if SMM_FORM & 128
+#define SMM_OP SMM_OP_SOLVE_POS
+#else
+#define SMM_OP SMM_OP_SOLVE
+#endif
+#define SMM_K 1
+namespace narrow {
+#define SMM_T float
+#include "mixed_systems.cuh"
+#undef SMM_T
+} // namespace narrow
+namespace wide {
+#define SMM_T double
+#include "mixed_systems.cuh"
+} // namespace wide
+
+/* What a matrix has in shared memory: A and a column of X; its factors and a column in float32; the pivots, and which
+ * row of A is in each place. Matrices are an odd number of times LANES apart. */
+constexpr int HALVES = narrow::MATRIX + N + 2 * N;
+constexpr int OWN = elements_apart(wide::MATRIX + N + ceil_div(HALVES, 2), sizeof(T));
+static_assert(SMM_SHARED == MATRICES * OWN * sizeof(T), "the plan counts otherwise");
+
+struct Own {
+    T *a, *x;
+    float *factors, *right;
+    int *pivots, *order;
+
+    __device__ Own(T *shared, int q)
+        : a(shared + q * OWN), x(a + wide::MATRIX), factors(reinterpret_cast<float *>(x + N)),
+          right(factors + narrow::MATRIX), pivots(reinterpret_cast<int *>(right + N)), order(pivots + N) {}
+    __device__ narrow::Own in_single() const { return {factors, right, nullptr, pivots}; }
+    __device__ wide::Own in_double() const { return {a, x, nullptr, pivots}; }
+};
+
+/* --- over the lanes of a matrix --- */
+
+__device__ inline bool is_row(int r) { return N % LANES == 0 || r < ROWS - 1 || row_of(r) < N; }
+/* Row r of this lane; a lane that has none there does with the last one what is not used. */
+__device__ inline int own(int r) { return is_row(r) ? row_of(r) : N - 1; }
+
+__device__ inline bool any_lane(bool x) { return LANES == 1 ? x : (__ballot_sync(WARP, x) & same_matrix()) != 0; }
+
+/* The larger magnitude, NaN if one is. */
+__device__ inline T larger(T x, T y) { return magnitude(y) > magnitude(x) ? y : x; }
+__device__ inline T largest(T x) {
+#pragma unroll
+    for (int bits = LANES / 2; bits > 0; bits /= 2) x = larger(x, across(x, bits));
+    return fabs(x);
+}
+
+/* --- a matrix --- */
+
+constexpr bool HOLDS = ROWS * N <= 64; /* A, in registers */
+
+struct System {
+    const Own o;
+    float lu[ROWS][N], inverse[ROWS]; /* L, U and the inverses of the pivots; or L, L^T and those of L's diagonal */
+    T held[HOLDS ? ROWS : 1][N];
+    int source[ROWS]; /* the rows of A */
+    T bound;          /* of residuals, for solutions of size 1 */
+    int code;         /* the steps, or why A is to be solved in float64 */
+    bool rare;        /* some inverse is not as exact as numbers are */
+
+    __device__ System(const Own &o, bool is_needed) : o(o) {
+        const wide::Own a = o.in_double();
+        const narrow::Own f = o.in_single();
+        T norm = 0;
+        bool overflowed = false, finite = true;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            T sum = 0;
+#pragma unroll 4
+            for (int j = 0; j < N; j++) {
+                const T x = a.a(own(r), j);
+                const float y = static_cast<float>(x);
+                if (is_row(r)) f.a(row_of(r), j) = y;
+                sum = sum + fabs(x);
+                overflowed |= isinf(y);
+                finite &= isfinite(x);
+            }
+            norm = larger(norm, sum);
+        }
+        bound = product(largest(norm), product(UNIT, root(T(N))));
+        wait();
+        const int info = narrow::prepare(f).info;
+        const bool all_finite = !any_lane(!finite);
+        code = any_lane(overflowed) && all_finite ? OVERFLOWED : info ? SINGULAR : 0;
+        if (!is_needed) code = OVERFLOWED;
+        __syncwarp();
+        find_order();
+        rare = false;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int i = own(r);
+            source[r] = POSITIVE ? i : o.order[i];
+            inverse[r] = narrow::reciprocal(f.a(i, i));
+            rare |= !narrow::is_normal(inverse[r]);
+#pragma unroll
+            for (int j = 0; j < N; j++) lu[r][j] = POSITIVE && j > i ? f.a(j, i) : f.a(i, j);
+#pragma unroll
+            for (int j = 0; j < (HOLDS ? N : 0); j++) held[r][j] = a.a(source[r], j);
+        }
+        rare = any_lane(rare);
+    }
+
+    /* Which row of A the exchanges bring to each place. */
+    __device__ void find_order() const {
+        if (POSITIVE) return;
+        int position[ROWS];
+        follow(o.pivots, 1, position);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (is_row(r)) o.order[position[r]] = row_of(r);
+        __syncwarp();
+    }
+
+    __device__ T a(int r, int j) const { return HOLDS ? held[HOLDS ? r : 0][j] : o.in_double().a(source[r], j); }
+
+    /* x becomes the solution of a triangular system. */
+    template <bool LOWER> __device__ void substitute(float (&x)[ROWS]) const {
+        constexpr bool DIVIDES = POSITIVE || !LOWER;
+#pragma unroll
+        for (int turn = 0; turn < ROWS; turn++) {
+            const int slot = LOWER ? turn : ROWS - 1 - turn, count = least(LANES, N - slot * LANES);
+#pragma unroll
+            for (int step = 0; step < count; step++) {
+                const int l = LOWER ? step : count - 1 - step, j = slot * LANES + l;
+                const float y = from_lane(DIVIDES ? narrow::product(x[slot], inverse[slot]) : x[slot], l);
+#pragma unroll
+                for (int r = LOWER ? slot : 0; r <= (LOWER ? ROWS - 1 : slot); r++) {
+                    const float less = narrow::multiply_add(-lu[r][j], y, x[r]);
+                    if (r != slot || (LOWER ? lane() > l : lane() < l)) x[r] = less;
+                }
+            }
+            if (DIVIDES) x[slot] = narrow::product(x[slot], inverse[slot]);
+        }
+    }
+
+    /* x becomes the solution by the factors: where an inverse does not do, in shared memory. */
+    __device__ void solve(float (&x)[ROWS]) const {
+        const narrow::Own f = o.in_single();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (rare && is_row(r)) f.x(row_of(r), 0) = x[r];
+        substitute<true>(x);
+        substitute<false>(x);
+        if (__builtin_expect(!rare, 1)) return;
+        wait();
+        narrow::solve_triangle<narrow::PLAIN, false, !POSITIVE>(f);
+        narrow::solve_triangle<POSITIVE ? narrow::ADJOINT : narrow::PLAIN, true, false>(f);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) x[r] = f.x(own(r), 0);
+        wait();
+    }
+
+    /* r = b - A x */
+    __device__ void find_residual(const T (&b)[ROWS], const T (&x)[ROWS], T (&r)[ROWS]) const {
+        T sum[ROWS] = {};
+        __syncwarp();
+#pragma unroll
+        for (int e = 0; e < ROWS; e++)
+            if (is_row(e)) o.x[row_of(e)] = x[e];
+        __syncwarp();
+#pragma unroll(HOLDS ? N : 4)
+        for (int j = 0; j < N; j++) {
+            const T y = o.x[j];
+#pragma unroll
+            for (int e = 0; e < ROWS; e++) sum[e] = multiply_add(a(e, j), y, sum[e]);
+        }
+#pragma unroll
+        for (int e = 0; e < ROWS; e++) r[e] = b[e] - sum[e];
+    }
+
+    /* x, the solution of b, unless `code` says that there is none; b is in the order of the factors, x is not. */
+    __device__ void refine(const T (&b)[ROWS], T (&x)[ROWS]) {
+        T r[ROWS], left = 0;
+        bool ended = code < 0;
+#pragma unroll
+        for (int e = 0; e < ROWS; e++) x[e] = 0, r[e] = b[e], left = larger(left, r[e]);
+        left = largest(left);
+#pragma unroll 1
+        for (int step = 0; step <= STEPS && __any_sync(WARP, !ended); step++) {
+            const T size = left > 0 && isfinite(left) ? left : T(1);
+            float d[ROWS];
+#pragma unroll
+            for (int e = 0; e < ROWS; e++) d[e] = static_cast<float>(quotient_of(r[e], size));
+            solve(d);
+#pragma unroll
+            for (int e = 0; e < ROWS; e++) x[e] = ended ? x[e] : x[e] + product(T(d[e]), size);
+            find_residual(b, x, r);
+            bool small = false; /* below the bound of the largest |x| */
+            left = 0;
+#pragma unroll
+            for (int e = 0; e < ROWS; e++) left = larger(left, r[e]);
+            left = largest(left);
+#pragma unroll
+            for (int e = 0; e < ROWS; e++) small |= is_row(e) && left <= product(fabs(x[e]), bound);
+            if (any_lane(small) && !ended) code = most(code, step), ended = true;
+            if (!ended && !isfinite(left)) code = NOT_CONVERGED, ended = true;
+        }
+        if (!ended) code = NOT_CONVERGED;
+    }
+};
+
+/* X of a matrix by its lanes, in float64, column by column. Returns info. */
+__device__ inline int fall_back(const Own &o, const View<const T> &b, const View<T> &x, long long columns) {
+    const wide::Own a = o.in_double();
+    const int info = wide::prepare(a).info;
+#pragma unroll 1
+    for (long long j = 0; j < columns; j++) {
+        for (int i = lane(); i < N; i += LANES) a.x(i, 0) = b.at(i, j);
+        wait();
+        wide::solve(a);
+        for (int i = lane(); i < N; i += LANES) x.at(i, j) = info ? not_a_number() : a.x(i, 0);
+        wait();
+    }
+    return info;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) T shared[];
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES, rest = args.batch - first;
+    const int count = rest < MATRICES ? static_cast<int>(rest) : MATRICES, q = threadIdx.x / LANES;
+    for_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, N * N, N, N, T>(
+        args, SMM_A, first, count, 0, 0,
+        [&](const T *from, int matrix, int i, int j) { copy<1>(&Own(shared, matrix).in_double().a(i, j), from); });
+    copies_done();
+    __syncthreads();
+    /* Those that the last block lacks have no steps, but their lanes take part in those of the warp. */
+    const bool is_matrix = q < count;
+    const long long matrix = is_matrix ? first + q : args.batch - 1;
+    const View<const T> b(args, SMM_B, matrix, B_FLAT, N * args.k);
+    const View<T> x(args, SMM_SOLVE_MIXED_x, matrix, REST_FLAT, N * args.k);
+    System system(Own(shared, q), is_matrix);
+    if (!args.k) system.code = 0; /* nothing to solve, so nothing fails */
+#pragma unroll 1
+    for (long long j = 0; j < args.k; j++) {
+        T right[ROWS], solution[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) right[r] = b.at(system.source[r], j);
+        system.refine(right, solution);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (is_row(r) && system.code >= 0) x.at(row_of(r), j) = solution[r];
+    }
+    if (!is_matrix) return;
+    wait();
+    const int info = system.code < 0 ? fall_back(Own(shared, q), b, x, args.k) : 0;
+    if (lane()) return;
+    *beside<int>(args, SMM_SOLVE_MIXED_iterations, matrix, 1) = system.code;
+    if (args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
+}
