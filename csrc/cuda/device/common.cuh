@@ -31,16 +31,7 @@ constexpr bool ALIGNED = SMM_ALIGNED;
 #define BOUNDS __launch_bounds__(THREADS)
 #endif
 
-template <int WIDTH, class X = T> struct alignas(WIDTH * sizeof(X)) Vector {
-    X x[WIDTH];
-};
-
-template <int WIDTH> __device__ inline Vector<WIDTH> load(const T *from) {
-    return *reinterpret_cast<const Vector<WIDTH> *>(from);
-}
-template <int WIDTH> __device__ inline void store(T *to, Vector<WIDTH> x) {
-    *reinterpret_cast<Vector<WIDTH> *>(to) = x;
-}
+#include "vectors.cuh"
 
 /* To global memory, in one access even where the compiler would store element by element. */
 template <int WIDTH> __device__ inline void store_global(T *to, Vector<WIDTH> v) {
@@ -79,25 +70,6 @@ template <int WIDTH, class X> __device__ inline void store(X *to, Vector<WIDTH> 
 template <int WIDTH, class X> __device__ inline void store_global(X *to, Vector<WIDTH> v) { store<WIDTH>(to, v); }
 template <int WIDTH, bool SHARED_BY_ALL = false, class X> __device__ inline void copy(T *to, const X *from) {
     store<WIDTH>(to, load<WIDTH>(from));
-}
-
-/* Elements first .. COUNT of a line in vectors of WIDTH, from the start of first's vector on: x[j] is to[j]. */
-template <int COUNT, int WIDTH, class To, class X> __device__ inline void load_row(To *to, const X *x, int first = 0) {
-#pragma unroll
-    for (int j = first / WIDTH * WIDTH; j < COUNT; j += WIDTH) {
-        const auto v = load<WIDTH>(x + j);
-#pragma unroll
-        for (int e = 0; e < WIDTH; e++) to[j + e] = v.x[e];
-    }
-}
-template <int COUNT, int WIDTH, class To, class X> __device__ inline void store_row(To *to, const X *x, int first = 0) {
-#pragma unroll
-    for (int j = first / WIDTH * WIDTH; j < COUNT; j += WIDTH) {
-        Vector<WIDTH, X> v;
-#pragma unroll
-        for (int e = 0; e < WIDTH; e++) v.x[e] = x[j + e];
-        store<WIDTH>(to + j, v);
-    }
 }
 
 /* What the block that begins when this one ends reads of a flat operand comes to L2, if the parameters say so: not long

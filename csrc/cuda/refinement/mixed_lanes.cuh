@@ -21,50 +21,124 @@ constexpr bool POSITIVE = SMM_FORM & 128; /* SMM_POSITIVE */
 constexpr int STEPS = 30, OVERFLOWED = -2, SINGULAR = -3, NOT_CONVERGED = -STEPS - 1;
 constexpr T UNIT = T(1) / (1ll << 53);
 constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT;
-#include "exchanges.cuh"
 
+__device__ inline int row_of(int r) { return lane() + LANES * r; }
+__device__ inline bool is_row(int r) { return N % LANES == 0 || r < ROWS - 1 || row_of(r) < N; }
+/* Row r of this lane; a lane that has none there does with the last one what is not used. */
+__device__ inline int own(int r) { return is_row(r) ? row_of(r) : N - 1; }
+
+/* --- in float64 and in float32 --- */
+
+/* SOLVE and SOLVE_POS, of one right-hand side at a time. */
 #undef SMM_OP
 #undef SMM_K
-#undef SMM_T
 #if SMM_FORM & 128
 #define SMM_OP SMM_OP_SOLVE_POS
 #else
 #define SMM_OP SMM_OP_SOLVE
 #endif
 #define SMM_K 1
-namespace narrow {
-#define SMM_T float
-#include "mixed_systems.cuh"
-#undef SMM_T
-} // namespace narrow
 namespace wide {
-#define SMM_T double
-#include "mixed_systems.cuh"
+#include "systems.cuh"
 } // namespace wide
 
-/* What a matrix has in shared memory: A and a column of X; its factors and a column in float32; the pivots, and which
- * row of A is in each place. Matrices are an odd number of times LANES apart. */
-constexpr int HALVES = narrow::MATRIX + N + 2 * N;
-constexpr int OWN = elements_apart(wide::MATRIX + N + ceil_div(HALVES, 2), sizeof(T));
-static_assert(SMM_SHARED == MATRICES * OWN * sizeof(T), "the plan counts otherwise");
+#undef SMM_T
+#define SMM_T float
+namespace narrow {
+#include "arithmetic.cuh"
+typedef T InMemory;
+#undef EACH
+#undef EACH_STEP
+#include "lanes.cuh"
+#include "element.cuh"
+#if SMM_FORM & 128
+#include "systems.cuh"
+constexpr int BYTES = MATRIX * sizeof(T);
+__device__ inline Own own_of(T *all, int q) { return {all + q * MATRIX, nullptr, nullptr, nullptr}; }
+
+/* The lanes' rows of A become those of L and L^T, and each the row of A that it was. Returns info. */
+__device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS]) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            if (is_row(r)) o.a(row_of(r), j) = a[r][j];
+    wait();
+    const int info = factor_definite(o);
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        source[r] = own(r);
+#pragma unroll
+        for (int j = 0; j < N; j++) a[r][j] = j > own(r) ? o.a(j, own(r)) : o.a(own(r), j);
+    }
+    return info;
+}
+__device__ inline T upper(const Own &o, int i, int j) { return o.a(j, i); }
+#else
+constexpr bool FACTORS = false, INVERTS = false, SOLVES = true, CARRIES = false, SOLVES_AFTER = true;
+constexpr int K = 0;
+#include "vectors.cuh"
+#include "element_vectors.cuh"
+#include "lu_rows.cuh"
+constexpr int BYTES = NUMBERS * sizeof(T) + 2 * N * sizeof(int);
+__device__ inline Own own_of(T *all, int q) { return {all, q}; }
+
+/* The same of L and U. */
+__device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS]) {
+    Rows rows;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        rows.position[r] = row_of(r);
+#pragma unroll
+        for (int j = 0; j < N; j++) rows.a[r][j] = a[r][j];
+    }
+    rows.factor(o);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        source[r] = o.order(own(r));
+        load_row<N, WIDTH>(a[r], &o.a(own(r), 0));
+    }
+    return rows.info;
+}
+__device__ inline T upper(const Own &o, int i, int j) { return o.a(i, j); }
+#endif
+
+/* x becomes the solution by the factors, in memory, by one lane. */
+__device__ __noinline__ void solve_alone(const Own &o, T *x) {
+#pragma unroll 1
+    for (int j = 0; j < N; j++) {
+        if (POSITIVE) x[j] = Divisor(o.a(j, j)).divide(x[j]);
+#pragma unroll 1
+        for (int i = j + 1; i < N; i++) x[i] = multiply_subtract(o.a(i, j), x[j], x[i]);
+    }
+#pragma unroll 1
+    for (int j = N - 1; j >= 0; j--) {
+        x[j] = Divisor(o.a(j, j)).divide(x[j]);
+#pragma unroll 1
+        for (int i = 0; i < j; i++) x[i] = multiply_subtract(upper(o, i, j), x[j], x[i]);
+    }
+}
+} // namespace narrow
+
+/* What a matrix has in shared memory: A and a column of X, an odd number of times LANES apart; and after those of all
+ * matrices its factors in float32. */
+constexpr int WIDE = elements_apart(wide::MATRIX + N, sizeof(T));
+static_assert(MATRICES * WIDE % 2 == 0, "vectors of factors are aligned");
+static_assert(SMM_SHARED == MATRICES * (WIDE * sizeof(T) + narrow::BYTES), "the plan counts otherwise");
 
 struct Own {
     T *a, *x;
-    float *factors, *right;
-    int *pivots, *order;
+    narrow::Own factors;
 
     __device__ Own(T *shared, int q)
-        : a(shared + q * OWN), x(a + wide::MATRIX), factors(reinterpret_cast<float *>(x + N)),
-          right(factors + narrow::MATRIX), pivots(reinterpret_cast<int *>(right + N)), order(pivots + N) {}
-    __device__ narrow::Own in_single() const { return {factors, right, nullptr, pivots}; }
-    __device__ wide::Own in_double() const { return {a, x, nullptr, pivots}; }
+        : a(shared + q * WIDE), x(a + wide::MATRIX),
+          factors(narrow::own_of(reinterpret_cast<float *>(shared + MATRICES * WIDE), q)) {}
+    /* What is solved there has its pivots in the place of the factors. */
+    __device__ wide::Own in_double() const { return {a, x, nullptr, reinterpret_cast<int *>(&factors.a(0, 0))}; }
 };
 
 /* --- over the lanes of a matrix --- */
-
-__device__ inline bool is_row(int r) { return N % LANES == 0 || r < ROWS - 1 || row_of(r) < N; }
-/* Row r of this lane; a lane that has none there does with the last one what is not used. */
-__device__ inline int own(int r) { return is_row(r) ? row_of(r) : N - 1; }
 
 __device__ inline bool any_lane(bool x) { return LANES == 1 ? x : (__ballot_sync(WARP, x) & same_matrix()) != 0; }
 
@@ -78,7 +152,7 @@ __device__ inline T largest(T x) {
 
 /* --- a matrix --- */
 
-constexpr bool HOLDS = ROWS * N <= 64; /* A, in registers */
+constexpr bool HOLDS = ROWS * N <= 40; /* A, in registers */
 
 struct System {
     const Own o;
@@ -89,57 +163,36 @@ struct System {
     int code;         /* the steps, or why A is to be solved in float64 */
     bool rare;        /* some inverse is not as exact as numbers are */
 
-    __device__ System(const Own &o, bool is_needed) : o(o) {
-        const wide::Own a = o.in_double();
-        const narrow::Own f = o.in_single();
+    __device__ System(const Own &own_memory, bool is_needed) : o(own_memory) {
         T norm = 0;
         bool overflowed = false, finite = true;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             T sum = 0;
-#pragma unroll 4
+#pragma unroll
             for (int j = 0; j < N; j++) {
-                const T x = a.a(own(r), j);
-                const float y = static_cast<float>(x);
-                if (is_row(r)) f.a(row_of(r), j) = y;
+                const T x = o.in_double().a(own(r), j);
+                lu[r][j] = static_cast<float>(x);
                 sum = sum + fabs(x);
-                overflowed |= isinf(y);
+                overflowed |= isinf(lu[r][j]);
                 finite &= isfinite(x);
             }
             norm = larger(norm, sum);
         }
         bound = product(largest(norm), product(UNIT, root(T(N))));
-        wait();
-        const int info = narrow::prepare(f).info;
-        const bool all_finite = !any_lane(!finite);
-        code = any_lane(overflowed) && all_finite ? OVERFLOWED : info ? SINGULAR : 0;
-        if (!is_needed) code = OVERFLOWED;
-        __syncwarp();
-        find_order();
+        overflowed = any_lane(overflowed);
+        finite = !any_lane(!finite);
+        const int info = narrow::factor(o.factors, lu, source);
+        code = (overflowed && finite) || !is_needed ? OVERFLOWED : info ? SINGULAR : 0;
         rare = false;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const int i = own(r);
-            source[r] = POSITIVE ? i : o.order[i];
-            inverse[r] = narrow::reciprocal(f.a(i, i));
+            inverse[r] = narrow::reciprocal(o.factors.a(own(r), own(r)));
             rare |= !narrow::is_normal(inverse[r]);
 #pragma unroll
-            for (int j = 0; j < N; j++) lu[r][j] = POSITIVE && j > i ? f.a(j, i) : f.a(i, j);
-#pragma unroll
-            for (int j = 0; j < (HOLDS ? N : 0); j++) held[r][j] = a.a(source[r], j);
+            for (int j = 0; j < (HOLDS ? N : 0); j++) held[r][j] = o.in_double().a(source[r], j);
         }
         rare = any_lane(rare);
-    }
-
-    /* Which row of A the exchanges bring to each place. */
-    __device__ void find_order() const {
-        if (POSITIVE) return;
-        int position[ROWS];
-        follow(o.pivots, 1, position);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (is_row(r)) o.order[position[r]] = row_of(r);
-        __syncwarp();
     }
 
     __device__ T a(int r, int j) const { return HOLDS ? held[HOLDS ? r : 0][j] : o.in_double().a(source[r], j); }
@@ -164,21 +217,20 @@ struct System {
         }
     }
 
-    /* x becomes the solution by the factors: where an inverse does not do, in shared memory. */
+    /* x becomes the solution by the factors. */
     __device__ void solve(float (&x)[ROWS]) const {
-        const narrow::Own f = o.in_single();
+        float *const memory = reinterpret_cast<float *>(o.x);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            if (rare && is_row(r)) f.x(row_of(r), 0) = x[r];
+            if (rare && is_row(r)) memory[row_of(r)] = x[r];
         substitute<true>(x);
         substitute<false>(x);
         if (__builtin_expect(!rare, 1)) return;
         wait();
-        narrow::solve_triangle<narrow::PLAIN, false, !POSITIVE>(f);
-        narrow::solve_triangle<POSITIVE ? narrow::ADJOINT : narrow::PLAIN, true, false>(f);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) x[r] = f.x(own(r), 0);
+        if (!lane()) narrow::solve_alone(o.factors, memory);
         wait();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) x[r] = memory[own(r)];
     }
 
     /* r = b - A x */

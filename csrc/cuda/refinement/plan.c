@@ -31,20 +31,21 @@ double smm_refinement_lanes_workspace(const smm_cuda_problem *p, const smm_cuda_
     return x->outside ? bytes_of_matrix(p, x->lanes) : 0;
 }
 
-/* HALVES and OWN of mixed_lanes.cuh, in bytes. */
+/* BYTES and WIDE of mixed_lanes.cuh; BYTES of LU are those of NUMBERS of lu_rows.cuh. */
 static int bytes_of_mixed(const smm_cuda_problem *p, int lanes) {
-    const int n = p->n, matrix = n * pitch_of(n), halves = matrix + 3 * n;
-    return elements_apart(p, lanes, matrix + n + ceil_div(halves, 2)) * bytes_of(p);
+    const int n = p->n, pitch = n % 4 ? n : (n / 4 | 1) * 4, numbers = (ceil_div(n * pitch, 4) + ceil_div(n, 4)) * 4;
+    const int narrow = p->form & SMM_POSITIVE ? n * pitch_of(n) * 4 : (numbers + 2 * n) * 4;
+    return elements_apart(p, lanes, n * pitch_of(n) + n) * bytes_of(p) + narrow;
 }
 
 bool smm_mixed_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MOST_ELEMENTS = 96 }; /* of a thread's factors */
     return p->op == SMM_OP_SOLVE_MIXED && p->dtype == SMM_F64 &&
            smm_cuda_work_fits(p, x, false, bytes_of_mixed(p, x->lanes), grid) && x->lanes <= 32 &&
-           ceil_div(p->n, x->lanes) * p->n <= MOST_ELEMENTS;
+           ceil_div(p->n, x->lanes) * p->n <= MOST_ELEMENTS && (x->steps == 0 || x->steps == 4);
 }
 
 void smm_mixed_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int lanes = p->n <= 6 ? 1 : p->n <= 8 ? 2 : p->n <= 12 ? 4 : p->n <= 16 ? 8 : 32;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_mixed_lanes, .lanes = lanes, .threads = 64};
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_mixed_lanes, .lanes = lanes, .steps = p->n > 16 ? 4 : 0, .threads = 64};
 }
