@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import _core
 from .._base.composition import REAL, Composition
 from .._base.lapack import FALLBACKS, Fallback
 from .._base.shapes import dtype_of, is_complex, is_number_type
@@ -180,12 +181,21 @@ def _in_core(op: str, positive: bool, a: Any, b: Any, out: Any = None) -> tuple[
     return run(op, gufunc, {"a": a, "b": b}, (out, None, None))
 
 
+def _is_of_core(a: Any, b: Any) -> bool:
+    """Whether the core computes it: on a device only what a kernel takes."""
+    if is_complex(a) or is_complex(b):
+        return False
+    if not (on_device(a) or on_device(b)):
+        return True
+    most = _core.cuda_most_order("SOLVE_MIXED", np.dtype(np.float64))
+    return 0 < a.shape[-1] <= most and b.shape[-1] > 0
+
+
 def _mixed(
     op: str, positive: bool, whole: Whole, fallback: InDouble | None, xp: Any, given: Any, b: Any
 ) -> tuple[Any, Any, Any]:
     a = whole(xp, given)
-    composes = on_device(a) or is_complex(a)
-    x, codes, info = refined(positive, xp, a, b) if composes else _in_core(op, positive, a, b)
+    x, codes, info = _in_core(op, positive, a, b) if _is_of_core(a, b) else refined(positive, xp, a, b)
     if fallback is not None:
         x, info = replaced(xp, codes < 0, (x, info), fallback, given, b)
     return x, codes, info
@@ -245,7 +255,7 @@ def mixed_solve_ex(
     a, b = without_labels(a), without_labels(b)
     refuse_single(op, a=a, b=b)
     with_complex = any(dtype_of(x).kind == "c" for x in (a, b))
-    if not (whole or fallback or with_complex or on_device(a) or on_device(b)):
+    if not (whole or fallback) and _is_of_core(a, b):
         x, iterations, info = _in_core(op, positive, a, b, out)
         return MixedResult(x, info, iterations)
     function = partial(_mixed, op, positive, whole or as_given, fallback)
