@@ -6,8 +6,8 @@
  * the others read it. So the image has the factors in the end. Steps share texts by panels: all of them, each with a
  * text of its own, would be fetched more slowly than they run.
  *
- * Whoever includes it has Elements (element_vectors.cuh), and has defined N, K, MATRICES, and whether it FACTORS, SOLVES
- * or INVERTS, CARRIES a right-hand side, or SOLVES_AFTER the elimination. */
+ * Whoever includes it has Elements (element_vectors.cuh), and has defined N, K, MATRICES, and whether it FACTORS,
+ * SOLVES or INVERTS, CARRIES a right-hand side, or SOLVES_AFTER the elimination. */
 #include "pivots.cuh"
 #include "as_lapack.cuh"
 

@@ -13,7 +13,6 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
-#include "operand_numbers.cuh"
 #include "view.cuh"
 
 constexpr int N = SMM_N, ROWS = ceil_div(N, LANES), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
@@ -105,7 +104,7 @@ __device__ inline T upper(const Own &o, int i, int j) { return o.a(i, j); }
 #endif
 
 /* x becomes the solution by the factors, in memory, by one lane. */
-__device__ __noinline__ void solve_alone(const Own &o, T *x) {
+__device__ __noinline__ void solve_alone(Own o, T *x) {
 #pragma unroll 1
     for (int j = 0; j < N; j++) {
         if (POSITIVE) x[j] = Divisor(o.a(j, j)).divide(x[j]);
@@ -152,7 +151,17 @@ __device__ inline T largest(T x) {
 
 /* --- a matrix --- */
 
-constexpr bool HOLDS = ROWS * N <= 40; /* A, in registers */
+constexpr bool HOLDS = !SMM_REFETCH; /* A, in registers */
+
+/* x / size, narrowed: by the reciprocal, unless the quotient is so close to where float32 rounds to another number that
+ * its error tells, or is subnormal there; or the reciprocal is NaN. */
+__device__ inline float narrowed_quotient(T x, T size, T inverse) {
+    constexpr unsigned HALF = 1u << 28, NEAR = 8; /* of the bits that float32 lacks; units of the last one */
+    const T y = product(x, inverse);
+    const unsigned rest = static_cast<unsigned>(magnitude(y)) & (2 * HALF - 1);
+    const bool is_sure = rest - (HALF - NEAR) > 2 * NEAR && fabs(y) > __longlong_as_double(0x3810000000000000);
+    return static_cast<float>(__builtin_expect(is_sure, 1) ? y : quotient_of(x, size));
+}
 
 struct System {
     const Own o;
@@ -193,6 +202,7 @@ struct System {
             for (int j = 0; j < (HOLDS ? N : 0); j++) held[r][j] = o.in_double().a(source[r], j);
         }
         rare = any_lane(rare);
+        forget_memory(); /* or the compiler would read A anew */
     }
 
     __device__ T a(int r, int j) const { return HOLDS ? held[HOLDS ? r : 0][j] : o.in_double().a(source[r], j); }
@@ -260,10 +270,11 @@ struct System {
         left = largest(left);
 #pragma unroll 1
         for (int step = 0; step <= STEPS && __any_sync(WARP, !ended); step++) {
-            const T size = left > 0 && isfinite(left) ? left : T(1);
+            const T size = left > 0 && isfinite(left) ? left : T(1), back = ::reciprocal(size);
+            const T inverse = is_normal(back) ? back : not_a_number();
             float d[ROWS];
 #pragma unroll
-            for (int e = 0; e < ROWS; e++) d[e] = static_cast<float>(quotient_of(r[e], size));
+            for (int e = 0; e < ROWS; e++) d[e] = narrowed_quotient(r[e], size, inverse);
             solve(d);
 #pragma unroll
             for (int e = 0; e < ROWS; e++) x[e] = ended ? x[e] : x[e] + product(T(d[e]), size);
@@ -282,6 +293,22 @@ struct System {
     }
 };
 
+/* Start copying A to shared memory: of few lanes by all threads in the order of memory, of more by their own. */
+__device__ inline void stage(const smm_cuda_args &args, T *shared, long long first, int count) {
+    constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT, TOGETHER = LANES < 8;
+    const smm_cuda_operand &a = args.operand[SMM_A];
+    const unsigned own = threadIdx.x / LANES, begin = TOGETHER ? threadIdx.x : own * (N * N) + lane();
+    const unsigned end = TOGETHER || own >= count ? count * (N * N) : (own + 1) * (N * N);
+#pragma unroll 8
+    for (unsigned e = begin; e < end; e += TOGETHER ? THREADS : LANES) {
+        const unsigned q = TOGETHER ? e / (N * N) : own, line = (e - q * (N * N)) / N, along = (e - q * (N * N)) % N;
+        const unsigned i = SMM_ORDER_A == SMM_ORDER_ROW ? line : along, j = SMM_ORDER_A == SMM_ORDER_ROW ? along : line;
+        const T *const from = static_cast<const T *>(a.data);
+        copy<1>(&Own(shared, q).in_double().a(i, j),
+                FLAT ? from + first * (N * N) + e : from + offset_of(args, a, first + q) + i * a.row + j * a.col);
+    }
+}
+
 /* X of a matrix by its lanes, in float64, column by column. Returns info. */
 __device__ inline int fall_back(const Own &o, const View<const T> &b, const View<T> &x, long long columns) {
     const wide::Own a = o.in_double();
@@ -297,13 +324,11 @@ __device__ inline int fall_back(const Own &o, const View<const T> &b, const View
     return info;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES, rest = args.batch - first;
     const int count = rest < MATRICES ? static_cast<int>(rest) : MATRICES, q = threadIdx.x / LANES;
-    for_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, N * N, N, N, T>(
-        args, SMM_A, first, count, 0, 0,
-        [&](const T *from, int matrix, int i, int j) { copy<1>(&Own(shared, matrix).in_double().a(i, j), from); });
+    stage(args, shared, first, count);
     copies_done();
     __syncthreads();
     /* Those that the last block lacks have no steps, but their lanes take part in those of the warp. */

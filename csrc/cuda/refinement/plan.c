@@ -39,13 +39,15 @@ static int bytes_of_mixed(const smm_cuda_problem *p, int lanes) {
 }
 
 bool smm_mixed_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_ELEMENTS = 96 }; /* of a thread's factors */
+    enum { MOST_FACTORS = 96, MOST_HELD = 40 }; /* elements in the registers of a thread */
+    const int elements = ceil_div(p->n, x->lanes) * p->n;
     return p->op == SMM_OP_SOLVE_MIXED && p->dtype == SMM_F64 &&
            smm_cuda_work_fits(p, x, false, bytes_of_mixed(p, x->lanes), grid) && x->lanes <= 32 &&
-           ceil_div(p->n, x->lanes) * p->n <= MOST_ELEMENTS && (x->steps == 0 || x->steps == 4);
+           elements <= MOST_FACTORS && (x->refetch || elements <= MOST_HELD) && (x->steps == 0 || x->steps == 4);
 }
 
 void smm_mixed_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int lanes = p->n <= 6 ? 1 : p->n <= 8 ? 2 : p->n <= 12 ? 4 : p->n <= 16 ? 8 : 32;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_mixed_lanes, .lanes = lanes, .steps = p->n > 16 ? 4 : 0, .threads = 64};
+    *x = (smm_cuda_parameters){
+        .kernel = SMM_CUDA_KERNEL_mixed_lanes, .lanes = lanes, .steps = p->n > 16 ? 4 : 0, .threads = 64};
 }
