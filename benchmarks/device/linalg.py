@@ -24,6 +24,7 @@ from itertools import product
 from typing import Any
 
 import smallmm
+from smallmm import _core
 from smallmm._tools.contenders import PEERS, in_a_tuple, our_own
 
 from .contenders import Timed, ours
@@ -45,6 +46,7 @@ SYSTEMS = (
     "LU_RCOND",
     "BACKWARD_ERROR",
     "REFINE",
+    "SOLVE_MIXED",
     "EIG",
     "EIGVALS",
 )
@@ -52,6 +54,7 @@ COMPLEX = (
     *("MATMUL", "LU", "CHOLESKY", "INV", "QR", "DET", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ"),
     *("SOLVE", "SOLVE_POS", "SOLVE_SYM", "LDL", "EIGH", "EIGVALSH", "SVD", "SVDVALS", "EIG", "EIGVALS"),
 )
+TAKEN = _core.cuda_catalog()["ops"]  # dtypes of each
 FEW = (2, 3, 4, 8, 16, 32)
 LARGER = (33, 64, 128)
 LARGER_OPS = ("LU", "SOLVE", "INV", "CHOLESKY", "QR", "LSTSQ", "EIGH", "SVD")
@@ -90,6 +93,7 @@ def few(
         for op in options.op or ops
         for dtype in options.dtype or dtypes
         for n in orders
+        if dtype in TAKEN[op]
     ]
     beside(run, problems, ("PyTorch",))
 

@@ -23,7 +23,7 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "support")]
 
 import paths  # noqa: E402, F401
-from cases import COMPOSITIONS, FUNCTIONS, OF_MATRICES, WITH_B  # noqa: E402
+from cases import ACCURATELY, COMPOSITIONS, FUNCTIONS, OF_MATRICES, WITH_B  # noqa: E402
 from matrices import deficient, extreme, good, good_definite, normal, not_finite  # noqa: E402
 from random_programs import random_numbers, random_program  # noqa: E402
 from scans import PREFIXES, elements  # noqa: E402
@@ -54,7 +54,8 @@ class Case(NamedTuple):
 
 # Logarithms, exponentials, powers and complex quotients are NumPy's here, those of the array's library there.
 OF_LIBRARIES = {"slogdet": 8, "expm, sym": 64, "logm": 1e3, "logm_ex": 1e3, "powm": 1e3, "powm_ex": 1e3}
-TWO = {*WITH_B, "backward_error", "refine"}  # functions that take right-hand sides
+MIXED = "linsolve_ex, {'precision': 'mixed'}"
+TWO = {*WITH_B, MIXED, "backward_error", "refine"}  # functions that take right-hand sides
 OF_LIBRARIES |= {"linsolve, diagonal": 8}
 
 
@@ -81,13 +82,17 @@ def of_matrices(rng, dtype):
     return of_order(rng, dtype, str(rng.choice(OF_MATRICES)), order(rng), MOST)
 
 
+def of_mixed_precision(rng, _):
+    return of_order(rng, "f8", MIXED, order(rng), MOST)
+
+
 def of_large_matrices(rng, dtype):
     """The same of matrices that a block shares."""
     return of_order(rng, dtype, str(rng.choice(OF_MATRICES)), int(rng.integers(33, 129)), MOST_OF_LARGE)
 
 
 def of_order(rng, dtype, name, n, most):
-    function, k = FUNCTIONS[name], int(rng.integers(1, 5))
+    function, k = (FUNCTIONS | ACCURATELY)[name], int(rng.integers(1, 5))
     definite = rng.random() < 0.3
 
     def draw(rng, count):
@@ -315,6 +320,7 @@ def of_prefixes(rng, _):
 
 
 KINDS = [of_matrices, of_matrices, of_rectangles, of_products, of_compositions, of_diagonals]
+KINDS += [of_mixed_precision]
 KINDS_OF_LARGE = [of_large_matrices, of_large_rectangles]
 
 

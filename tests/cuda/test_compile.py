@@ -124,12 +124,12 @@ FACTORIZATIONS = ("LU", "INV", "DET", "SLOGDET", "CHOLESKY", "QR", "QR_R", "QR_R
 FACTORIZATIONS += ("LDL", "LU_RCOND")
 FACTORIZATIONS += ("EIG", "EIGVALS", "SCHUR", "SQRTM", "EXPM", "SVD", "SVD_FULL", "SVDVALS")
 SOLVES = ("SOLVE", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
-SOLVES += ("SOLVE_POS", "SOLVE_SYM", "LDL_SOLVE")
+SOLVES += ("SOLVE_POS", "SOLVE_SYM", "LDL_SOLVE", "SOLVE_MIXED")
 SOLVES += ("BACKWARD_ERROR", "REFINE")
 SOLVES += ("SOLVE_TRIDIAGONAL", "SOLVE_BANDED", "SOLVEH_BANDED")
 
 
-KERNELS = _core.cuda_catalog()["kernels"]
+KERNELS, TAKEN = (_core.cuda_catalog()[x] for x in ("kernels", "ops"))
 
 
 def planned(dtypes):
@@ -138,6 +138,8 @@ def planned(dtypes):
     first = {}
     for (m, n), op, dtype, small in itertools.product(sizes, FACTORIZATIONS + SOLVES, dtypes, (0, 1)):
         if m != n and op != "LU" and not op.startswith(("QR", "LSTSQ", "SVD")):
+            continue
+        if dtype not in TAKEN[op]:
             continue
         problem = {"op": op, "dtype": dtype, "m": m, "k": 1 if op in SOLVES else n, "n": n, "small": small}
         first.setdefault(_core.cuda_plan(problem, ARCHS[80])["kernel"], problem)

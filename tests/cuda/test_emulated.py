@@ -116,8 +116,9 @@ def test_diagonals(emulated):
     emulated("banded.py")
 
 
-def test_complex_systems(emulated):
-    emulated("complex_systems.py")
+@pytest.mark.parametrize("script", ["complex_systems.py", "mixed.py"])
+def test_systems(emulated, script):
+    emulated(script)
 
 
 def test_halves(emulated):

@@ -3,13 +3,13 @@ gufuncs."""
 
 import numpy as np
 import pytest
+from cases import OF_DOUBLES
 
 from smallmm import _core
 from smallmm._gpu import by_library
 
 pytestmark = pytest.mark.needs_library
 LIBRARIES = ("torch", "jax")
-OF_DOUBLES = ("solve_mixed", "solve_mixed_pos")
 OF_ANY_BASIS = ("svd_full_tall", "svd_full_wide")  # of what singular vectors leave out
 
 

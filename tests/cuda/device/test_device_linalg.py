@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from accuracy import as_tuple, same_signs
-from cases import OF_SQUARE, OF_TALL, OF_WIDE, SYSTEMS, operands
+from cases import OF_DOUBLES, OF_SQUARE, OF_TALL, OF_WIDE, SYSTEMS, operands
 from matrices import good, kinds
 from test_device_matmul import LAYOUTS
 
@@ -129,18 +129,27 @@ def test_right_hand_sides(torch, rng, dtype, name):
     assert_cpu_bits(name, call(torch, name, arrays), arrays)
 
 
-@pytest.mark.parametrize("name", [*OF_SQUARE, *OF_TALL])
+@pytest.mark.parametrize("name", OF_DOUBLES)
+def test_mixed_precision(torch, rng, name):
+    for n in ORDERS:
+        for k, count in ((1, 1), (3, 70), (40, 70), (1, MANY)):
+            arrays = operands(rng, name, kinds(rng, n, n, np.float64), k)
+            part = [np.resize(x, (count, *x.shape[1:])) for x in arrays]
+            assert_cpu_bits(name, call(torch, name, part), part)
+
+
+@pytest.mark.parametrize("name", [*OF_SQUARE, *OF_TALL, *OF_DOUBLES])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(torch, rng, name, layout):
     for n in (1, 3, 8, 17, 32):
-        for dtype in (np.float32, np.float64) if n == 8 else (np.float64,):
+        for dtype in (np.float32, np.float64) if n == 8 and name not in OF_DOUBLES else (np.float64,):
             arrays = operands(rng, name, kinds(rng, n, n, dtype))
             x = [LAYOUTS[layout](torch, y) if y.ndim > 2 else y for y in arrays]
             x = [torch.from_numpy(y).cuda() if isinstance(y, np.ndarray) and y.ndim else y for y in x]
             assert_cpu_bits(name, _core.direct[name](*x), arrays)
 
 
-@pytest.mark.parametrize("name", [*OF_SQUARE, *OF_TALL])
+@pytest.mark.parametrize("name", [*OF_SQUARE, *OF_TALL, *OF_DOUBLES])
 @pytest.mark.parametrize("layout", ["transposed", "padded", "batch last", "off by one element"])
 def test_layouts_of_out(torch, rng, name, layout):
     for n in (3, 8, 17, 32):
