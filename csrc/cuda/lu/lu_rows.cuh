@@ -26,14 +26,14 @@ constexpr int NUMBERS = ceil_div(IMAGE + RIGHTS + N, WIDEST) * WIDEST; /* of a m
 /* What a matrix has in shared memory: A, then its factors; right-hand sides, then X; the inverses of the pivots; and
  * integers: the pivots, and which row of A exchanges would have brought to each position. */
 struct Own {
-    Element *numbers;
+    Element *elements;
     int *pivots;
 
     __device__ Own(Element *shared, int q)
-        : numbers(shared + q * NUMBERS), pivots(reinterpret_cast<int *>(shared + MATRICES * NUMBERS) + q * 2 * N) {}
-    __device__ Element &a(int i, int j) const { return numbers[i * PITCH + j]; }
-    __device__ Element &x(int i, int j) const { return numbers[(OVER ? 0 : IMAGE) + i * WIDE_PITCH + j]; }
-    __device__ Element &inverse(int i) const { return numbers[IMAGE + RIGHTS + i]; }
+        : elements(shared + q * NUMBERS), pivots(reinterpret_cast<int *>(shared + MATRICES * NUMBERS) + q * 2 * N) {}
+    __device__ Element &a(int i, int j) const { return elements[i * PITCH + j]; }
+    __device__ Element &x(int i, int j) const { return elements[(OVER ? 0 : IMAGE) + i * WIDE_PITCH + j]; }
+    __device__ Element &inverse(int i) const { return elements[IMAGE + RIGHTS + i]; }
     __device__ int &order(int i) const { return pivots[N + i]; }
 };
 

@@ -55,8 +55,8 @@ typedef T InMemory;
 constexpr int BYTES = MATRIX * sizeof(T);
 __device__ inline Own own_of(T *all, int q) { return {all + q * MATRIX, nullptr, nullptr, nullptr}; }
 
-/* The lanes' rows of A become those of L and L^T, and each the row of A that it was. Returns info. */
-__device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS]) {
+/* The rows of a lane become those of L and L^T. Tells which row of A each was, and its pivot. Returns info. */
+__device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS], T (&pivot)[ROWS]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -68,23 +68,48 @@ __device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS])
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         source[r] = own(r);
+        pivot[r] = o.a(own(r), own(r));
 #pragma unroll
         for (int j = 0; j < N; j++) a[r][j] = j > own(r) ? o.a(j, own(r)) : o.a(own(r), j);
     }
     return info;
 }
-__device__ inline T upper(const Own &o, int i, int j) { return o.a(j, i); }
 #else
 constexpr bool FACTORS = false, INVERTS = false, SOLVES = true, CARRIES = false, SOLVES_AFTER = true;
 constexpr int K = 0;
 #include "vectors.cuh"
 #include "element_vectors.cuh"
+#if SMM_LANES == 1
+#include "as_lapack.cuh"
+constexpr bool KEEPS = true, SHARES = false;
+constexpr int COLUMNS = N, WIDTH = widest_of(N);
+#include "lu_lanes_columns.cuh"
+constexpr int BYTES = N * sizeof(int);
+struct Own {
+    T *elements;
+};
+__device__ inline Own own_of(T *all, int q) { return {all + q * N}; }
+
+/* The same of L and U, of a thread that has all rows. */
+__device__ inline int factor(const Own &, T (&a)[ROWS][N], int (&source)[ROWS], T (&pivot)[ROWS]) {
+    Columns x;
+    Steps steps;
+#pragma unroll
+    for (int e = 0; e < N * N; e++) x.a[e / N][e % N] = a[e / N][e % N];
+    x.factor(steps);
+#pragma unroll
+    for (int e = 0; e < N * N; e++) a[e / N][e % N] = x.a[e / N][e % N];
+#pragma unroll
+    for (int i = 0; i < N; i++) source[i] = x.order[i], pivot[i] = a[i][i];
+    return steps.info;
+}
+#else
 #include "lu_rows.cuh"
 constexpr int BYTES = NUMBERS * sizeof(T) + 2 * N * sizeof(int);
 __device__ inline Own own_of(T *all, int q) { return {all, q}; }
 
 /* The same of L and U. */
-__device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS]) {
+__device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS], T (&pivot)[ROWS]) {
     Rows rows;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -96,28 +121,15 @@ __device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS])
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         source[r] = o.order(own(r));
+        pivot[r] = o.a(own(r), own(r));
         load_row<N, WIDTH>(a[r], &o.a(own(r), 0));
     }
     return rows.info;
 }
-__device__ inline T upper(const Own &o, int i, int j) { return o.a(i, j); }
+#endif
 #endif
 
-/* x becomes the solution by the factors, in memory, by one lane. */
-__device__ __noinline__ void solve_alone(Own o, T *x) {
-#pragma unroll 1
-    for (int j = 0; j < N; j++) {
-        if (POSITIVE) x[j] = Divisor(o.a(j, j)).divide(x[j]);
-#pragma unroll 1
-        for (int i = j + 1; i < N; i++) x[i] = multiply_subtract(o.a(i, j), x[j], x[i]);
-    }
-#pragma unroll 1
-    for (int j = N - 1; j >= 0; j--) {
-        x[j] = Divisor(o.a(j, j)).divide(x[j]);
-#pragma unroll 1
-        for (int i = 0; i < j; i++) x[i] = multiply_subtract(upper(o, i, j), x[j], x[i]);
-    }
-}
+__device__ __noinline__ T rare_quotient(T x, T y) { return quotient_of(x, y); }
 } // namespace narrow
 
 /* What a matrix has in shared memory: A and a column of X, an odd number of times LANES apart; and after those of all
@@ -134,7 +146,7 @@ struct Own {
         : a(shared + q * WIDE), x(a + wide::MATRIX),
           factors(narrow::own_of(reinterpret_cast<float *>(shared + MATRICES * WIDE), q)) {}
     /* What is solved there has its pivots in the place of the factors. */
-    __device__ wide::Own in_double() const { return {a, x, nullptr, reinterpret_cast<int *>(&factors.a(0, 0))}; }
+    __device__ wide::Own in_double() const { return {a, x, nullptr, reinterpret_cast<int *>(factors.elements)}; }
 };
 
 /* --- over the lanes of a matrix --- */
@@ -165,12 +177,13 @@ __device__ inline float narrowed_quotient(T x, T size, T inverse) {
 
 struct System {
     const Own o;
-    float lu[ROWS][N], inverse[ROWS]; /* L, U and the inverses of the pivots; or L, L^T and those of L's diagonal */
+    float lu[ROWS][N];                /* L and U, or L and L^T */
+    float pivot[ROWS], inverse[ROWS]; /* the diagonal of U, or of L */
     T held[HOLDS ? ROWS : 1][N];
     int source[ROWS]; /* the rows of A */
     T bound;          /* of residuals, for solutions of size 1 */
     int code;         /* the steps, or why A is to be solved in float64 */
-    bool rare;        /* some inverse is not as exact as numbers are */
+    bool rare;        /* some inverse, of a matrix of the warp, is not as exact as numbers are */
 
     __device__ System(const Own &own_memory, bool is_needed) : o(own_memory) {
         T norm = 0;
@@ -191,69 +204,71 @@ struct System {
         bound = product(largest(norm), product(UNIT, root(T(N))));
         overflowed = any_lane(overflowed);
         finite = !any_lane(!finite);
-        const int info = narrow::factor(o.factors, lu, source);
+        const int info = narrow::factor(o.factors, lu, source, pivot);
         code = (overflowed && finite) || !is_needed ? OVERFLOWED : info ? SINGULAR : 0;
         rare = false;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            inverse[r] = narrow::reciprocal(o.factors.a(own(r), own(r)));
+            inverse[r] = narrow::reciprocal(pivot[r]);
             rare |= !narrow::is_normal(inverse[r]);
 #pragma unroll
             for (int j = 0; j < (HOLDS ? N : 0); j++) held[r][j] = o.in_double().a(source[r], j);
         }
-        rare = any_lane(rare);
+        rare = LANES == 1 ? rare : __any_sync(WARP, rare);
         forget_memory(); /* or the compiler would read A anew */
     }
 
     __device__ T a(int r, int j) const { return HOLDS ? held[HOLDS ? r : 0][j] : o.in_double().a(source[r], j); }
 
     /* x becomes the solution of a triangular system. */
-    template <bool LOWER> __device__ void substitute(float (&x)[ROWS]) const {
+    template <bool LOWER, bool RARE> __device__ void substitute(float (&x)[ROWS]) const {
         constexpr bool DIVIDES = POSITIVE || !LOWER;
+        const auto divided = [&](int r) {
+            if (RARE && !narrow::is_normal(inverse[r])) return narrow::rare_quotient(x[r], pivot[r]);
+            return narrow::product(x[r], inverse[r]);
+        };
 #pragma unroll
         for (int turn = 0; turn < ROWS; turn++) {
             const int slot = LOWER ? turn : ROWS - 1 - turn, count = least(LANES, N - slot * LANES);
 #pragma unroll
             for (int step = 0; step < count; step++) {
                 const int l = LOWER ? step : count - 1 - step, j = slot * LANES + l;
-                const float y = from_lane(DIVIDES ? narrow::product(x[slot], inverse[slot]) : x[slot], l);
+                const float y = from_lane(DIVIDES ? divided(slot) : x[slot], l);
 #pragma unroll
                 for (int r = LOWER ? slot : 0; r <= (LOWER ? ROWS - 1 : slot); r++) {
                     const float less = narrow::multiply_add(-lu[r][j], y, x[r]);
                     if (r != slot || (LOWER ? lane() > l : lane() < l)) x[r] = less;
                 }
             }
-            if (DIVIDES) x[slot] = narrow::product(x[slot], inverse[slot]);
+            if (DIVIDES) x[slot] = divided(slot);
         }
     }
 
     /* x becomes the solution by the factors. */
     __device__ void solve(float (&x)[ROWS]) const {
-        float *const memory = reinterpret_cast<float *>(o.x);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            if (rare && is_row(r)) memory[row_of(r)] = x[r];
-        substitute<true>(x);
-        substitute<false>(x);
-        if (__builtin_expect(!rare, 1)) return;
-        wait();
-        if (!lane()) narrow::solve_alone(o.factors, memory);
-        wait();
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) x[r] = memory[own(r)];
+        if (__builtin_expect(rare, 0)) {
+            substitute<true, true>(x);
+            substitute<false, true>(x);
+        } else {
+            substitute<true, false>(x);
+            substitute<false, false>(x);
+        }
     }
 
     /* r = b - A x */
     __device__ void find_residual(const T (&b)[ROWS], const T (&x)[ROWS], T (&r)[ROWS]) const {
         T sum[ROWS] = {};
-        __syncwarp();
+        if (!HOLDS) forget_memory(); /* or the compiler would hold A all the same */
+        if (LANES > 1) {
+            __syncwarp();
 #pragma unroll
-        for (int e = 0; e < ROWS; e++)
-            if (is_row(e)) o.x[row_of(e)] = x[e];
-        __syncwarp();
-#pragma unroll(HOLDS ? N : 4)
+            for (int e = 0; e < ROWS; e++)
+                if (is_row(e)) o.x[row_of(e)] = x[e];
+            __syncwarp();
+        }
+#pragma unroll(HOLDS || LANES == 1 ? N : 4)
         for (int j = 0; j < N; j++) {
-            const T y = o.x[j];
+            const T y = LANES == 1 ? x[LANES == 1 ? j : 0] : o.x[j];
 #pragma unroll
             for (int e = 0; e < ROWS; e++) sum[e] = multiply_add(a(e, j), y, sum[e]);
         }
@@ -269,7 +284,7 @@ struct System {
         for (int e = 0; e < ROWS; e++) x[e] = 0, r[e] = b[e], left = larger(left, r[e]);
         left = largest(left);
 #pragma unroll 1
-        for (int step = 0; step <= STEPS && __any_sync(WARP, !ended); step++) {
+        for (int step = 0; step <= STEPS && (LANES == 1 ? !ended : __any_sync(WARP, !ended)); step++) {
             const T size = left > 0 && isfinite(left) ? left : T(1), back = ::reciprocal(size);
             const T inverse = is_normal(back) ? back : not_a_number();
             float d[ROWS];

@@ -34,8 +34,8 @@ double smm_refinement_lanes_workspace(const smm_cuda_problem *p, const smm_cuda_
 /* BYTES and WIDE of mixed_lanes.cuh; BYTES of LU are those of NUMBERS of lu_rows.cuh. */
 static int bytes_of_mixed(const smm_cuda_problem *p, int lanes) {
     const int n = p->n, pitch = n % 4 ? n : (n / 4 | 1) * 4, numbers = (ceil_div(n * pitch, 4) + ceil_div(n, 4)) * 4;
-    const int narrow = p->form & SMM_POSITIVE ? n * pitch_of(n) * 4 : (numbers + 2 * n) * 4;
-    return elements_apart(p, lanes, n * pitch_of(n) + n) * bytes_of(p) + narrow;
+    const int narrow = p->form & SMM_POSITIVE ? n * pitch_of(n) : lanes == 1 ? n : numbers + 2 * n;
+    return elements_apart(p, lanes, n * pitch_of(n) + n) * bytes_of(p) + narrow * 4;
 }
 
 bool smm_mixed_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
