@@ -14,8 +14,6 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
-#include "as_lapack.cuh"
-#include "pivots.cuh"
 #include "substitution.cuh"
 #include "determinant.cuh"
 
@@ -23,34 +21,20 @@ constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE;
 constexpr bool KEEPS = FACTORS || (SOLVES && SMM_SOURCE_B == SMM_SOURCE_STRIDED); /* L */
 constexpr bool LISTS = KEEPS || !SOLVES;                                          /* the pivots */
 constexpr int N = SMM_N, K = SOLVES ? SMM_K : 0, PANEL = SMM_PANEL, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-constexpr int WIDE = 2;                  /* vectors of columns that are updated together */
-constexpr int ROWS = ceil_div(N, LANES); /* of a lane: k + lane() + LANES r, where k is the panel's first */
 
 /* One right-hand side is a column more of every panel, so that it goes with its rows; several are updated as A is. */
 constexpr bool IN_PANELS = K == 1;
 
-/* Rows are an odd number of vectors long, so that equal columns of 8 rows lie in different banks; so are matrices, so
- * that equal elements of 8 matrices do. */
-__host__ __device__ constexpr int odd_vectors(int elements) { return (elements / VECTOR | 1) * VECTOR; }
-constexpr int RIGHT = ceil_div(N, VECTOR) * VECTOR; /* column of the image where B begins */
-constexpr int COLS = RIGHT + (IN_PANELS ? 0 : ceil_div(K, VECTOR) * VECTOR), PITCH = odd_vectors(COLS);
-constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
-/* The column of B that goes with the panels lies in the padding of the rows, or, where there is none, after the
- * exchanges; floats always do: in the padding they would share banks. */
-constexpr bool B_LAST = IN_PANELS && (COLS == PITCH || VECTOR == 4);
-constexpr int B = B_LAST ? N * PITCH + BESIDE : RIGHT, B_PITCH = B_LAST ? 1 : PITCH;
-constexpr int MATRIX = odd_vectors(N * PITCH + BESIDE + (B_LAST ? RIGHT : 0)); /* elements */
+extern __shared__ __align__(16) T all_images[];
+
+#include "lu_panels.cuh"
 static_assert(SMM_SHARED == MATRICES * MATRIX * sizeof(T), "the plan counts otherwise");
 
-constexpr int PER_WARP = 32 / LANES; /* matrices */
 constexpr bool LIE_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW &&
                           (!SOLVES || (SMM_SOURCE_B == SMM_SOURCE_FLAT && SMM_ORDER_B == SMM_ORDER_ROW)) &&
                           (!(FACTORS || SOLVES) || (SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW));
 
-extern __shared__ __align__(16) T all_images[];
-
 #include "lu_image.cuh"
-#include "lu_panels.cuh"
 
 /* --- what follows from the factors --- */
 

@@ -1,6 +1,25 @@
 /* lu_panels.cuh: the blocked factorization of one matrix in its image, by LANES lanes.
  *
- * Whoever includes this has defined the sizes and the places of the image (lu_blocked.cuh), and all_images. */
+ * Whoever includes this has defined N, K and PANEL, all_images, whether one right-hand side is IN_PANELS, whether it
+ * KEEPS L, and LISTS the pivots. */
+#include "pivots.cuh"
+#include "as_lapack.cuh"
+
+constexpr int WIDE = 2;                  /* vectors of columns that are updated together */
+constexpr int ROWS = ceil_div(N, LANES); /* of a lane: k + lane() + LANES r, where k is the panel's first */
+constexpr int PER_WARP = 32 / LANES;     /* matrices */
+
+/* Rows are an odd number of vectors long, so that equal columns of 8 rows lie in different banks; so are matrices, so
+ * that equal elements of 8 matrices do. */
+__host__ __device__ constexpr int odd_vectors(int elements) { return (elements / VECTOR | 1) * VECTOR; }
+constexpr int RIGHT = ceil_div(N, VECTOR) * VECTOR; /* column of the image where B begins */
+constexpr int COLS = RIGHT + (IN_PANELS ? 0 : ceil_div(K, VECTOR) * VECTOR), PITCH = odd_vectors(COLS);
+constexpr int BESIDE = 3 * VECTOR; /* elements: the Exchanges */
+/* The column of B that goes with the panels lies in the padding of the rows, or, where there is none, after the
+ * exchanges; floats always do: in the padding they would share banks. */
+constexpr bool B_LAST = IN_PANELS && (COLS == PITCH || VECTOR == 4);
+constexpr int B = B_LAST ? N * PITCH + BESIDE : RIGHT, B_PITCH = B_LAST ? 1 : PITCH;
+constexpr int MATRIX = odd_vectors(N * PITCH + BESIDE + (B_LAST ? RIGHT : 0)); /* elements */
 
 /* What a lane knows of a panel of columns: its rows, which are those of index lane() + LANES r, counted from the
  * panel's first; and of all rows, which were pivot rows. */

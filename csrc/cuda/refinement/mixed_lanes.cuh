@@ -41,6 +41,9 @@ namespace wide {
 #include "systems.cuh"
 } // namespace wide
 
+/* Rows of the factors in shared memory are an odd number of vectors long. */
+constexpr int LINE = (ceil_div(N, 4) | 1) * 4;
+
 #undef SMM_T
 #define SMM_T float
 namespace narrow {
@@ -50,49 +53,72 @@ typedef T InMemory;
 #undef EACH_STEP
 #include "lanes.cuh"
 #include "element.cuh"
-#if SMM_FORM & 128
-#include "systems.cuh"
-constexpr int BYTES = MATRIX * sizeof(T);
-__device__ inline Own own_of(T *all, int q) { return {all + q * MATRIX, nullptr, nullptr, nullptr}; }
+#include "vectors.cuh"
 
-/* The rows of a lane become those of L and L^T. Tells which row of A each was, and its pivot. Returns info. */
-__device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS], T (&pivot)[ROWS]) {
+/* The rows of a lane to the image of the factors, or from there. */
+__device__ inline void write_rows(T *image, const T (&a)[ROWS][N]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
 #pragma unroll
+        for (int j = 0; j < N; j += VECTOR) {
+            Vector<VECTOR> v;
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++) v.x[e] = j + e < N ? a[r][least(j + e, N - 1)] : T(0);
+            if (is_row(r)) store<VECTOR>(image + row_of(r) * LINE + j, v);
+        }
+}
+__device__ inline void read_rows(T (&a)[ROWS][N], const T *image) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int j = 0; j < N; j += VECTOR) {
+            const Vector<VECTOR> v = load<VECTOR>(image + own(r) * LINE + j);
+#pragma unroll
+            for (int e = 0; e < VECTOR; e++)
+                if (j + e < N) a[r][least(j + e, N - 1)] = v.x[e];
+        }
+}
+
+/* factor(): the rows of a lane become those of L and U, or of L and L^T, in registers and in the image. Tells which row
+ * of A each was. Returns whether that failed. matrix_of_thread(): in the block. */
+#if SMM_FORM & 128
+#include "systems.cuh"
+constexpr int ELEMENTS = ceil_div(most(MATRIX, N *LINE), VECTOR) * VECTOR;
+__device__ inline int matrix_of_thread() { return threadIdx.x / LANES; }
+
+__device__ inline bool factor(T *image, T (&a)[ROWS][N], int (&source)[ROWS]) {
+    const Own o = {image, nullptr, nullptr, nullptr};
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        source[r] = own(r);
+#pragma unroll
         for (int j = 0; j < N; j++)
             if (is_row(r)) o.a(row_of(r), j) = a[r][j];
+    }
     wait();
     const int info = factor_definite(o);
     __syncwarp();
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        source[r] = own(r);
-        pivot[r] = o.a(own(r), own(r));
+    for (int r = 0; r < ROWS; r++)
 #pragma unroll
         for (int j = 0; j < N; j++) a[r][j] = j > own(r) ? o.a(j, own(r)) : o.a(own(r), j);
-    }
+    __syncwarp();
+    write_rows(image, a);
     return info;
 }
 #else
-constexpr bool FACTORS = false, INVERTS = false, SOLVES = true, CARRIES = false, SOLVES_AFTER = true;
-constexpr int K = 0;
-#include "vectors.cuh"
 #include "element_vectors.cuh"
+constexpr int K = 0;
 #if SMM_LANES == 1
 #include "as_lapack.cuh"
-constexpr bool KEEPS = true, SHARES = false;
+constexpr bool FACTORS = false, INVERTS = false, CARRIES = false, SOLVES_AFTER = true, KEEPS = true, SHARES = false;
 constexpr int COLUMNS = N, WIDTH = widest_of(N);
 #include "lu_lanes_columns.cuh"
-constexpr int BYTES = N * sizeof(int);
-struct Own {
-    T *elements;
-};
-__device__ inline Own own_of(T *all, int q) { return {all + q * N}; }
+constexpr int ELEMENTS = N; /* room for pivots */
+__device__ inline int matrix_of_thread() { return threadIdx.x; }
 
-/* The same of L and U, of a thread that has all rows. */
-__device__ inline int factor(const Own &, T (&a)[ROWS][N], int (&source)[ROWS], T (&pivot)[ROWS]) {
-    Columns x;
+__device__ inline bool factor(T *, T (&a)[ROWS][N], int (&source)[ROWS]) {
+    ::narrow::Columns x;
     Steps steps;
 #pragma unroll
     for (int e = 0; e < N * N; e++) x.a[e / N][e % N] = a[e / N][e % N];
@@ -100,31 +126,34 @@ __device__ inline int factor(const Own &, T (&a)[ROWS][N], int (&source)[ROWS], 
 #pragma unroll
     for (int e = 0; e < N * N; e++) a[e / N][e % N] = x.a[e / N][e % N];
 #pragma unroll
-    for (int i = 0; i < N; i++) source[i] = x.order[i], pivot[i] = a[i][i];
+    for (int i = 0; i < N; i++) source[i] = x.order[i];
     return steps.info;
 }
 #else
-#include "lu_rows.cuh"
-constexpr int BYTES = NUMBERS * sizeof(T) + 2 * N * sizeof(int);
-__device__ inline Own own_of(T *all, int q) { return {all, q}; }
+constexpr bool IN_PANELS = false, KEEPS = true, LISTS = true;
+constexpr int PANEL = SMM_PANEL;
+extern __shared__ __align__(16) T all_images[];
+#include "lu_panels.cuh"
+constexpr int ELEMENTS = MATRIX;
+static_assert(PITCH == LINE, "");
+__device__ inline int matrix_of_thread() { return threadIdx.x / 32 * PER_WARP + matrix_of_lane(); }
 
-/* The same of L and U. */
-__device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS], T (&pivot)[ROWS]) {
-    Rows rows;
+__device__ inline bool factor(T *image, T (&a)[ROWS][N], int (&source)[ROWS]) {
+    bool failed = false;
+    write_rows(image, a);
+    __syncwarp();
+    factor(image);
+    read_rows(a, image);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        rows.position[r] = row_of(r);
+    for (int r = 0; r < ROWS; r++) failed |= fails(image[own(r) * (LINE + 1)]), source[r] = own(r);
+    const unsigned char *pivots = reinterpret_cast<Exchanges *>(image + N * PITCH)->pivots;
 #pragma unroll
-        for (int j = 0; j < N; j++) rows.a[r][j] = a[r][j];
+    for (int k = N - 1; k >= 0; k--) {
+        const int p = pivots[k];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) source[r] = source[r] == k ? p : source[r] == p ? k : source[r];
     }
-    rows.factor(o);
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        source[r] = o.order(own(r));
-        pivot[r] = o.a(own(r), own(r));
-        load_row<N, WIDTH>(a[r], &o.a(own(r), 0));
-    }
-    return rows.info;
+    return (__ballot_sync(WARP, failed) & same_matrix()) != 0;
 }
 #endif
 #endif
@@ -132,21 +161,21 @@ __device__ inline int factor(const Own &o, T (&a)[ROWS][N], int (&source)[ROWS],
 __device__ __noinline__ T rare_quotient(T x, T y) { return quotient_of(x, y); }
 } // namespace narrow
 
-/* What a matrix has in shared memory: A and a column of X, an odd number of times LANES apart; and after those of all
- * matrices its factors in float32. */
+/* What a matrix has in shared memory: its factors in float32, which those of all matrices follow; A and a column of X,
+ * an odd number of times LANES apart. */
 constexpr int WIDE = elements_apart(wide::MATRIX + N, sizeof(T));
-static_assert(MATRICES * WIDE % 2 == 0, "vectors of factors are aligned");
-static_assert(SMM_SHARED == MATRICES * (WIDE * sizeof(T) + narrow::BYTES), "the plan counts otherwise");
+static_assert(SMM_SHARED == MATRICES * (narrow::ELEMENTS * sizeof(float) + WIDE * sizeof(T)),
+              "the plan counts otherwise");
 
 struct Own {
+    float *factors;
     T *a, *x;
-    narrow::Own factors;
 
     __device__ Own(T *shared, int q)
-        : a(shared + q * WIDE), x(a + wide::MATRIX),
-          factors(narrow::own_of(reinterpret_cast<float *>(shared + MATRICES * WIDE), q)) {}
+        : factors(reinterpret_cast<float *>(shared) + q * narrow::ELEMENTS),
+          a(shared + MATRICES * narrow::ELEMENTS / 2 + q * WIDE), x(a + wide::MATRIX) {}
     /* What is solved there has its pivots in the place of the factors. */
-    __device__ wide::Own in_double() const { return {a, x, nullptr, reinterpret_cast<int *>(factors.elements)}; }
+    __device__ wide::Own in_double() const { return {a, x, nullptr, reinterpret_cast<int *>(factors)}; }
 };
 
 /* --- over the lanes of a matrix --- */
@@ -204,44 +233,73 @@ struct System {
         bound = product(largest(norm), product(UNIT, root(T(N))));
         overflowed = any_lane(overflowed);
         finite = !any_lane(!finite);
-        const int info = narrow::factor(o.factors, lu, source, pivot);
-        code = (overflowed && finite) || !is_needed ? OVERFLOWED : info ? SINGULAR : 0;
+        const bool failed = narrow::factor(o.factors, lu, source);
+        code = (overflowed && finite) || !is_needed ? OVERFLOWED : failed ? SINGULAR : 0;
         rare = false;
+        __syncwarp();
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
+            pivot[r] = LANES == 1 ? lu[r][least(r, N - 1)] : o.factors[own(r) * (LINE + 1)];
             inverse[r] = narrow::reciprocal(pivot[r]);
             rare |= !narrow::is_normal(inverse[r]);
 #pragma unroll
             for (int j = 0; j < (HOLDS ? N : 0); j++) held[r][j] = o.in_double().a(source[r], j);
         }
-        rare = LANES == 1 ? rare : __any_sync(WARP, rare);
+        if (LANES > 1) {
+            rare = __any_sync(WARP, rare);
+            __syncwarp();
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                if (is_row(r)) o.factors[row_of(r) * (LINE + 1)] = inverse[r];
+            __syncwarp();
+        }
         forget_memory(); /* or the compiler would read A anew */
     }
 
     __device__ T a(int r, int j) const { return HOLDS ? held[HOLDS ? r : 0][j] : o.in_double().a(source[r], j); }
 
-    /* x becomes the solution of a triangular system. */
+    /* x becomes the solution of a triangular system: FEW elements at a time are solved for by all lanes alike, which so
+     * have to be told only what those begin with. */
     template <bool LOWER, bool RARE> __device__ void substitute(float (&x)[ROWS]) const {
         constexpr bool DIVIDES = POSITIVE || !LOWER;
-        const auto divided = [&](int r) {
-            if (RARE && !narrow::is_normal(inverse[r])) return narrow::rare_quotient(x[r], pivot[r]);
-            return narrow::product(x[r], inverse[r]);
+        constexpr int FEW = LANES == 1 ? 1 : 4;
+        const auto divided = [](float y, float of_pivot, float p) {
+            if (RARE && !narrow::is_normal(of_pivot)) return narrow::rare_quotient(y, p);
+            return narrow::product(y, of_pivot);
         };
 #pragma unroll
-        for (int turn = 0; turn < ROWS; turn++) {
-            const int slot = LOWER ? turn : ROWS - 1 - turn, count = least(LANES, N - slot * LANES);
+        for (int turn = 0; turn < N; turn += FEW) {
+            const int k = LOWER ? turn : (N - 1) / FEW * FEW - turn;
+            float y[FEW];
 #pragma unroll
-            for (int step = 0; step < count; step++) {
-                const int l = LOWER ? step : count - 1 - step, j = slot * LANES + l;
-                const float y = from_lane(DIVIDES ? divided(slot) : x[slot], l);
+            for (int e = 0; e < FEW; e++)
+                if (k + e < N) y[e] = from_lane(x[least(k + e, N - 1) / LANES], (k + e) % LANES);
 #pragma unroll
-                for (int r = LOWER ? slot : 0; r <= (LOWER ? ROWS - 1 : slot); r++) {
-                    const float less = narrow::multiply_add(-lu[r][j], y, x[r]);
-                    if (r != slot || (LOWER ? lane() > l : lane() < l)) x[r] = less;
+            for (int step = 0; step < FEW; step++) {
+                const int e = LOWER ? step : FEW - 1 - step, i = least(k + e, N - 1);
+                if (k + e >= N) continue;
+                narrow::Vector<FEW, float> l;
+                if (LANES > 1) l = narrow::load<FEW>(o.factors + i * LINE + k);
+#pragma unroll
+                for (int before = 0; before < step; before++) {
+                    const int t = LOWER ? before : FEW - 1 - before;
+                    if (k + t < N) y[e] = narrow::multiply_add(-l.x[t], y[t], y[e]);
+                }
+                if (DIVIDES && LANES == 1) y[e] = divided(y[e], inverse[i / LANES], pivot[i / LANES]);
+                if (DIVIDES && LANES > 1)
+                    y[e] = divided(y[e], l.x[e], RARE ? from_lane(pivot[i / LANES], i % LANES) : 0);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    const int nearest = LOWER ? r * LANES + LANES - 1 : r * LANES,
+                              farthest = LOWER ? r * LANES : r * LANES + LANES - 1;
+                    if (LOWER ? nearest <= i : nearest >= i) continue;
+                    const float less = narrow::multiply_add(-lu[r][i], y[e], x[r]);
+                    if ((LOWER ? farthest > i : farthest < i) || (LOWER ? row_of(r) > i : row_of(r) < i)) x[r] = less;
                 }
             }
-            if (DIVIDES) x[slot] = divided(slot);
         }
+#pragma unroll
+        for (int r = 0; r < ROWS && DIVIDES; r++) x[r] = divided(x[r], inverse[r], pivot[r]);
     }
 
     /* x becomes the solution by the factors. */
@@ -312,7 +370,7 @@ struct System {
 __device__ inline void stage(const smm_cuda_args &args, T *shared, long long first, int count) {
     constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT, TOGETHER = LANES < 8;
     const smm_cuda_operand &a = args.operand[SMM_A];
-    const unsigned own = threadIdx.x / LANES, begin = TOGETHER ? threadIdx.x : own * (N * N) + lane();
+    const unsigned own = narrow::matrix_of_thread(), begin = TOGETHER ? threadIdx.x : own * (N * N) + lane();
     const unsigned end = TOGETHER || own >= count ? count * (N * N) : (own + 1) * (N * N);
 #pragma unroll 8
     for (unsigned e = begin; e < end; e += TOGETHER ? THREADS : LANES) {
@@ -342,7 +400,7 @@ __device__ inline int fall_back(const Own &o, const View<const T> &b, const View
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES, rest = args.batch - first;
-    const int count = rest < MATRICES ? static_cast<int>(rest) : MATRICES, q = threadIdx.x / LANES;
+    const int count = rest < MATRICES ? static_cast<int>(rest) : MATRICES, q = narrow::matrix_of_thread();
     stage(args, shared, first, count);
     copies_done();
     __syncthreads();

@@ -31,23 +31,33 @@ double smm_refinement_lanes_workspace(const smm_cuda_problem *p, const smm_cuda_
     return x->outside ? bytes_of_matrix(p, x->lanes) : 0;
 }
 
-/* BYTES and WIDE of mixed_lanes.cuh; BYTES of LU are those of NUMBERS of lu_rows.cuh. */
+/* ELEMENTS and WIDE of mixed_lanes.cuh, in bytes. */
 static int bytes_of_mixed(const smm_cuda_problem *p, int lanes) {
-    const int n = p->n, pitch = n % 4 ? n : (n / 4 | 1) * 4, numbers = (ceil_div(n * pitch, 4) + ceil_div(n, 4)) * 4;
-    const int narrow = p->form & SMM_POSITIVE ? n * pitch_of(n) : lanes == 1 ? n : numbers + 2 * n;
-    return elements_apart(p, lanes, n * pitch_of(n) + n) * bytes_of(p) + narrow * 4;
+    const int n = p->n, image = n * (ceil_div(n, 4) | 1) * 4, matrix = n * pitch_of(n);
+    const int narrow = p->form & SMM_POSITIVE ? ceil_div(most(matrix, image), 4) * 4
+                       : lanes == 1           ? n
+                                              : (image / 4 + 3 | 1) * 4;
+    return elements_apart(p, lanes, matrix + n) * bytes_of(p) + narrow * 4;
 }
 
 bool smm_mixed_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_FACTORS = 96, MOST_HELD = 40 }; /* elements in the registers of a thread */
-    const int elements = ceil_div(p->n, x->lanes) * p->n;
-    return p->op == SMM_OP_SOLVE_MIXED && p->dtype == SMM_F64 &&
-           smm_cuda_work_fits(p, x, false, bytes_of_mixed(p, x->lanes), grid) && x->lanes <= 32 &&
-           elements <= MOST_FACTORS && (x->refetch || elements <= MOST_HELD) && (x->steps == 0 || x->steps == 4);
+    enum { MOST_FACTORS = 96, MOST_HELD = 40, MOST_PANEL = 64 }; /* elements in the registers of a thread */
+    const bool by_panels = !(p->form & SMM_POSITIVE) && x->lanes > 1;
+    const int rows = ceil_div(p->n, x->lanes), elements = rows * p->n;
+    if (p->op != SMM_OP_SOLVE_MIXED || p->dtype != SMM_F64 || x->lanes > 32 || (x->lanes > 8 && x->lanes > p->n) ||
+        !smm_cuda_work_fits(p, x, false, bytes_of_mixed(p, x->lanes), grid))
+        return false;
+    if (by_panels && ((x->panel != 4 && x->panel != 8) || rows * x->panel > MOST_PANEL)) return false;
+    return elements <= MOST_FACTORS && (x->refetch || elements <= MOST_HELD);
 }
 
 void smm_mixed_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const int lanes = p->n <= 6 ? 1 : p->n <= 8 ? 2 : p->n <= 12 ? 4 : p->n <= 16 ? 8 : 32;
-    *x = (smm_cuda_parameters){
-        .kernel = SMM_CUDA_KERNEL_mixed_lanes, .lanes = lanes, .steps = p->n > 16 ? 4 : 0, .threads = 64};
+    const int lanes = p->n <= 8 ? 1 : p->n <= 12 ? 4 : p->n <= 20 ? 8 : 16;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_mixed_lanes,
+                               .lanes = lanes,
+                               .panel = lanes == 1 || p->form & SMM_POSITIVE ? 0
+                                        : lanes == 4                         ? 4
+                                                                             : 8,
+                               .refetch = p->n > 4,
+                               .threads = 64};
 }
