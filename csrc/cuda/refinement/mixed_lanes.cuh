@@ -146,10 +146,11 @@ __device__ inline bool factor(T *image, T (&a)[ROWS][N], int (&source)[ROWS]) {
     read_rows(a, image);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) failed |= fails(image[own(r) * (LINE + 1)]), source[r] = own(r);
-    const unsigned char *pivots = reinterpret_cast<Exchanges *>(image + N * PITCH)->pivots;
+    const unsigned *const pivots =
+        reinterpret_cast<const unsigned *>(reinterpret_cast<Exchanges *>(image + N * PITCH)->pivots);
 #pragma unroll
     for (int k = N - 1; k >= 0; k--) {
-        const int p = pivots[k];
+        const int p = pivots[k / 4] >> k % 4 * 8 & 255;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) source[r] = source[r] == k ? p : source[r] == p ? k : source[r];
     }
@@ -368,18 +369,27 @@ struct System {
 
 /* Start copying A to shared memory: of few lanes by all threads in the order of memory, of more by their own. */
 __device__ inline void stage(const smm_cuda_args &args, T *shared, long long first, int count) {
-    constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT, TOGETHER = LANES < 8;
+    constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT, BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW;
+    constexpr bool TOGETHER = LANES < 8;
+    constexpr unsigned EACH = N * N, STEP = TOGETHER ? THREADS : LANES;
     const smm_cuda_operand &a = args.operand[SMM_A];
-    const unsigned own = narrow::matrix_of_thread(), begin = TOGETHER ? threadIdx.x : own * (N * N) + lane();
-    const unsigned end = TOGETHER || own >= count ? count * (N * N) : (own + 1) * (N * N);
-#pragma unroll 8
-    for (unsigned e = begin; e < end; e += TOGETHER ? THREADS : LANES) {
-        const unsigned q = TOGETHER ? e / (N * N) : own, line = (e - q * (N * N)) / N, along = (e - q * (N * N)) % N;
-        const unsigned i = SMM_ORDER_A == SMM_ORDER_ROW ? line : along, j = SMM_ORDER_A == SMM_ORDER_ROW ? along : line;
-        const T *const from = static_cast<const T *>(a.data);
+    const T *const from = static_cast<const T *>(a.data) + (FLAT ? first * EACH : 0);
+    const unsigned own = narrow::matrix_of_thread();
+    const auto move = [&](unsigned e) {
+        const unsigned q = TOGETHER ? e / EACH : own, place = e - q * EACH;
+        const unsigned i = BY_ROWS ? place / N : place % N, j = BY_ROWS ? place % N : place / N;
         copy<1>(&Own(shared, q).in_double().a(i, j),
-                FLAT ? from + first * (N * N) + e : from + offset_of(args, a, first + q) + i * a.row + j * a.col);
+                from + (FLAT ? e : offset_of(args, a, first + q) + i * a.row + j * a.col));
+    };
+    const unsigned begin = TOGETHER ? threadIdx.x : own * EACH + lane();
+    if (count == MATRICES && EACH % LANES == 0) { /* all threads copy as many elements */
+#pragma unroll 16
+        for (unsigned turn = 0; turn < EACH / LANES; turn++) move(begin + turn * STEP);
+        return;
     }
+    const unsigned end = TOGETHER ? count * EACH : own < count ? (own + 1) * EACH : 0;
+#pragma unroll 1
+    for (unsigned e = begin; e < end; e += STEP) move(e);
 }
 
 /* X of a matrix by its lanes, in float64, column by column. Returns info. */
