@@ -51,6 +51,7 @@
 #include "symmetric/ldl_lanes.h"
 #include "spectra/eigh_sweeps.h"
 #include "spectra/eigh_lanes.h"
+#include "spectra/eigh_jacobi.h"
 #include "spectra/eigh_single.h"
 #include "spectra/svd_sweeps.h"
 #include "spectra/svd_lanes.h"

@@ -67,14 +67,6 @@ static unsigned any_needs(const smm_call *call) {
     static void KERNEL(cholesky_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         cholesky_lanes(call, first, last, cold, n); \
     }
-#define EIGH_LANES(n) \
-    _Static_assert(n <= EIGH_FEW, "orders of EIGH_LANES"); \
-    static void KERNEL(eigh_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
-        eigh_lanes_few(call, first, last, cold, n, true); \
-    } \
-    static void KERNEL(eigvalsh_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
-        eigh_lanes_few(call, first, last, cold, n, false); \
-    }
 #define SVD_LANES(n) \
     _Static_assert(n <= SVD_FEW, "orders of SVD_LANES"); \
     static void KERNEL(svd_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
@@ -84,6 +76,20 @@ static unsigned any_needs(const smm_call *call) {
         svd_lanes_few(call, first, last, cold, n, false); \
     }
 #include "../defs/tuning.def"
+
+/* In every build, for no other kernels take these orders. */
+#define EIGH_JACOBI(n) \
+    _Static_assert(n <= EIGH_JACOBI_MOST, "orders of EIGH_JACOBI"); \
+    static void KERNEL(eigh_jacobi_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
+        eigh_jacobi(call, first, last, cold, n, true); \
+    } \
+    static void KERNEL(eigvalsh_jacobi_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
+        eigh_jacobi(call, first, last, cold, n, false); \
+    }
+EIGH_JACOBI(1)
+EIGH_JACOBI(2)
+EIGH_JACOBI(3)
+EIGH_JACOBI(4)
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -200,17 +206,15 @@ static const smm_kernel qr_list[] = {
 };
 
 static const smm_kernel eigh_list[] = {
-#define EIGH_LANES(n) ROW(eigh_lanes_##n, 0, 0, n, any_needs, COLD),
-#include "../defs/tuning.def"
-    ROW(eigh_single, 0, 0, 0, eigh_single_needs, COLD),
-    ROW(eigh_lanes, 0, 0, 0, any_needs, COLD),
+    ROW(eigh_jacobi_1, 0, 0, 1, any_needs, COLD),       ROW(eigh_jacobi_2, 0, 0, 2, any_needs, COLD),
+    ROW(eigh_jacobi_3, 0, 0, 3, any_needs, COLD),       ROW(eigh_jacobi_4, 0, 0, 4, any_needs, COLD),
+    ROW(eigh_single, 0, 0, 0, eigh_single_needs, COLD), ROW(eigh_lanes, 0, 0, 0, eigh_lanes_needs, COLD),
 };
 
 static const smm_kernel eigvalsh_list[] = {
-#define EIGH_LANES(n) ROW(eigvalsh_lanes_##n, 0, 0, n, any_needs, COLD),
-#include "../defs/tuning.def"
-    ROW(eigvalsh_single, 0, 0, 0, eigh_single_needs, COLD),
-    ROW(eigvalsh_lanes, 0, 0, 0, any_needs, COLD),
+    ROW(eigvalsh_jacobi_1, 0, 0, 1, any_needs, COLD),       ROW(eigvalsh_jacobi_2, 0, 0, 2, any_needs, COLD),
+    ROW(eigvalsh_jacobi_3, 0, 0, 3, any_needs, COLD),       ROW(eigvalsh_jacobi_4, 0, 0, 4, any_needs, COLD),
+    ROW(eigvalsh_single, 0, 0, 0, eigh_single_needs, COLD), ROW(eigvalsh_lanes, 0, 0, 0, eigh_lanes_needs, COLD),
 };
 
 static const smm_kernel svd_list[] = {

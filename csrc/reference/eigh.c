@@ -1,10 +1,13 @@
-/* eigh.c: eigenvalues and eigenvectors of symmetric and Hermitian matrices: Householder reflectors leave a tridiagonal
- * T that is real, then implicit QR with Wilkinson's shift (LAPACK's sytrd, hetrd, orgtr, ungtr and steqr; Golub and Van
- * Loan, Matrix Computations, section 8.3). */
+/* eigh.c: eigenvalues and eigenvectors of symmetric and Hermitian matrices: of few rows by two-sided Jacobi rotations
+ * (Demmel and Veselic, SIAM J. Matrix Anal. Appl. 13, 1992), as csrc/kernels/spectra/eigh_jacobi.h explains, of others
+ * by Householder reflectors, which leave a tridiagonal T that is real, and implicit QR with Wilkinson's shift (LAPACK's
+ * sytrd, hetrd, orgtr, ungtr and steqr; Golub and Van Loan, Matrix Computations, section 8.3). */
 #include "reference.h"
 
-/* As in csrc/kernels/eigh_sweeps.h. */
-enum { SWEEPS = 30 };
+/* As in csrc/kernels/spectra/eigh_sweeps.h. */
+enum { SWEEPS = 30, JACOBI_MOST = 4 };
+
+static bool by_jacobi(intptr_t n) { return n <= JACOBI_MOST; }
 
 typedef smm_spectrum spectrum;
 
@@ -13,7 +16,7 @@ static const double least_offdiagonal[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-55, [
 
 /* --- A = Q T Q^H -------------------------------------------------------------------------------------------------- */
 
-/* A^T above the diagonal, then the reflectors, then Q = H_0 H_1 ... */
+/* A^T above the diagonal, then the reflectors, then Q = H_0 H_1 ...; or, for Jacobi's method, A there. */
 typedef struct hermitian {
     smm_dtype t;
     intptr_t n;
@@ -29,7 +32,7 @@ static double get_scaled(const smm_call *call, intptr_t q, hermitian *x) {
     for (intptr_t i = 0; i < x->n; i++)
         for (intptr_t j = i; j < x->n; j++) {
             number a = get_number(&call->a, x->t, q, upper ? i : j, upper ? j : i);
-            if (upper) a = conjugate(a);
+            if (upper != by_jacobi(x->n)) a = conjugate(a);
             if (i == j) a.im = 0;
             if (!is_finite(a)) return NAN;
             most = fmax(most, fmax(fabs(a.re), fabs(a.im)));
@@ -174,6 +177,88 @@ static intptr_t diagonalise(spectrum *x) {
     return left;
 }
 
+/* --- By Jacobi's method ------------------------------------------------------------------------------------------- */
+
+/* A is scaled so far up that squares of small elements keep their digits. Elements whose doubled squares are up to the
+ * least one are not rotated. */
+static const double jacobi_scale[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p36, [SMM_F64] = 0x1p300};
+static const double least_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-120, [SMM_F64] = 0x1p-1000};
+
+/* x + Re(conj(y) z) */
+static double add_dot(smm_dtype t, number y, number z, double x) {
+    return fma_in(t, y.im, z.im, fma_in(t, y.re, z.re, x));
+}
+
+/* Columns p and q, of which these are elements in a row. */
+static void rotate(smm_dtype t, number *p, number *q, double c, number s) {
+    const number x = *p, y = *q;
+    *p = add_product(t, conjugate(s), y, scaled(t, x, c));
+    *q = subtract_product(t, s, x, scaled(t, y, c));
+}
+
+/* a_ri and a_rj of A, whose upper triangle is stored. */
+static void rotate_row(hermitian *x, intptr_t r, intptr_t i, intptr_t j, double c, number s) {
+    number p = r < i ? x->a[r][i] : conjugate(x->a[i][r]), q = r < j ? x->a[r][j] : conjugate(x->a[j][r]);
+    rotate(x->t, &p, &q, c, s);
+    x->a[r < i ? r : i][r < i ? i : r] = r < i ? p : conjugate(p);
+    x->a[r < j ? r : j][r < j ? j : r] = r < j ? q : conjugate(q);
+}
+
+/* False if |a_ij| <= 4 u sqrt|a_ii a_jj| already. */
+static bool rotate_pair(hermitian *x, double *d, number v[][JACOBI_MOST], intptr_t i, intptr_t j) {
+    const smm_dtype t = x->t;
+    const double far = roundoff(t) * 8, above = d[i], below = d[j];
+    const number a = x->a[i][j], twice = sum(t, a, a);
+    const double square = add_dot(t, twice, twice, 0);
+    if (!(round_in(t, square / (far * far)) > fabs(round_in(t, above * below)) &&
+          square > least_square[smm_dtypes[t].real]))
+        return false;
+    const double gap = round_in(t, above - below), root = round_in(t, sqrt(fma_in(t, gap, gap, square)));
+    const double outward = gap < 0 ? -root : root, both = round_in(t, gap + outward);
+    const double rest = round_in(t, sqrt(fma_in(t, both, both, square))), more = round_in(t, square / (both + both));
+    const double exact = round_in(t, both + (gap < 0 ? -rest : rest));
+    const double along = x->n == 2 ? exact : fma_in(t, 2.5, outward, round_in(t, 1.5 * gap));
+    const double back = round_in(t, 2 / fma_in(t, along, along, square)), c = fma_in(t, -square, back, 1);
+    const number s = scaled(t, twice, round_in(t, along * back)), two = sum(t, s, s);
+    const double half = round_in(t, 0.5 * gap), l = add_dot(t, s, a, round_in(t, c * half));
+    const number k = add_scaled(t, s, -half, scaled(t, a, c));
+    d[i] = x->n == 2 ? round_in(t, above + more) : add_dot(t, two, k, above);
+    d[j] = x->n == 2 ? round_in(t, below - more) : add_dot(t, negated(two), k, below);
+    x->a[i][j] = x->n == 2 ? zero : add_scaled(t, s, -l, scaled(t, k, c));
+    for (intptr_t r = 0; r < x->n; r++) {
+        if (r != i && r != j) rotate_row(x, r, i, j, c, s);
+        rotate(t, &v[r][i], &v[r][j], c, s);
+    }
+    return true;
+}
+
+/* As orthogonalise of svd.c. */
+static intptr_t diagonalise_by_jacobi(hermitian *x, spectrum *to) {
+    const smm_dtype t = x->t;
+    const intptr_t n = x->n;
+    const double up = jacobi_scale[to->dtype];
+    number v[JACOBI_MOST][JACOBI_MOST] = {0};
+    intptr_t rotated = 0;
+    for (intptr_t i = 0; i < n; i++) {
+        for (intptr_t j = i; j < n; j++) x->a[i][j] = scaled(t, x->a[i][j], up);
+        to->d[i] = x->a[i][i].re;
+        v[i][i] = one;
+    }
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        rotated = 0;
+        for (intptr_t r = 1; r <= n; r++)
+            for (intptr_t i = 0; i < n; i++) {
+                const intptr_t j = i < r ? r - i : r + n - i;
+                if (i < j && j < n) rotated += rotate_pair(x, to->d, v, i, j);
+            }
+        if (!rotated) break;
+    }
+    for (intptr_t i = 0; i < n; i++) to->d[i] = round_in(t, to->d[i] / up);
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j < n; j++) to->v[i][j] = v[i][j].re, to->v[n + i][j] = v[i][j].im;
+    return rotated;
+}
+
 /* --- Order and signs ---------------------------------------------------------------------------------------------- */
 
 /* Magnitudes of complex numbers are compared by their squares. */
@@ -211,7 +296,9 @@ void smm_reference_eigh(const smm_call *call) {
     for (intptr_t q = 0; q < call->batch; q++) {
         intptr_t info = 0;
         const double back = get_scaled(call, q, &x);
-        if (!isnan(back)) {
+        if (!isnan(back) && by_jacobi(n)) {
+            info = diagonalise_by_jacobi(&x, &s);
+        } else if (!isnan(back)) {
             tridiagonalise(&x, &s);
             smm_form_vectors(x.t, x.a, x.tau, &s);
             info = diagonalise(&s);

@@ -80,7 +80,7 @@ def test_few_matrices_do_not_leave_lanes_empty(name, dtype):
         ("lu_panels", smallmm.det, 4),
         ("qr_lanes", smallmm.qr, 3),
         ("cholesky_lanes", smallmm.cholesky, 2),
-        ("eigh_lanes", smallmm.eigh, 2),
+        ("eigh_lanes", smallmm.eigh, 5),
         ("ldl_lanes", smallmm.ldl_factor, 3),
         ("cholesky_single", smallmm.cholesky, 9),
         ("qr_single", smallmm.qr, 9),

@@ -224,6 +224,51 @@ def test_smaller_eigenvalue_of_order_two(isa, dtype, rng):
     assert (error <= 4 * np.finfo(dtype).eps * np.minimum(d, f)).all()
 
 
+def realified(a):
+    """A real symmetric matrix that has the eigenvalues of a Hermitian one, each twice."""
+    return np.block([[a.real, -a.imag], [a.imag, a.real]]) if np.iscomplexobj(a) else a
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_graded_definite_matrices(isa, number, n, rng):
+    """D B D: the relative error of each eigenvalue depends on the condition of B alone, in whatever order D
+    is graded."""
+    info = np.finfo(number)
+    step = 1e-6 if n < 4 or info.bits == 64 else 1e-5  # squares of the smallest are normal numbers
+    for _ in range(60):
+        x = normal(rng, (n, 2 * n), np.result_type(number, np.float64))
+        b = x @ x.conj().T
+        d = step ** rng.permutation(n) / np.sqrt(b.diagonal().real)
+        a = (b * d * d[:, None]).astype(number)
+        lower, times = np.tril(a), 2 if number.kind == "c" else 1
+        exact = realified(lower + np.tril(lower, -1).conj().T).tolist()
+        w, v = smallmm.eigh(a)
+        wide = for_products(v)[0]
+        assert np.abs(wide.conj().T @ wide - np.eye(n)).max() <= 20 * n * info.eps, d
+        scaled = b / np.sqrt(np.outer(b.diagonal(), b.diagonal()))
+        limit = Fraction(float(10 * n * info.eps * np.linalg.cond(scaled))) * Fraction(999983, 1000003)
+        for j, value in enumerate(w):
+            assert eigenvalues_below(exact, Fraction(float(value)) * (1 - limit)) <= times * j, d
+            assert eigenvalues_below(exact, Fraction(float(value)) * (1 + limit)) >= times * (j + 1), d
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_few_rows_converge(isa, number, n, rng):
+    """Matrices of few numbers of all magnitudes, many of them singular: in many fewer sweeps than the most."""
+    powers = np.finfo(number).eps ** rng.integers(-1, 4, (4000, n, n)) * rng.integers(-2, 3, (4000, n, n))
+    turned = powers * (1j ** rng.integers(0, 4, powers.shape) if number.kind == "c" else 1)
+    a = symmetric(turned.astype(number)) if number.kind != "c" else (turned + turned.conj().mT).astype(number)
+    w, v, info = smallmm.eigh_ex(a)
+    assert not info.any()
+    wide, vectors = for_products(a, v)
+    size = np.abs(wide).sum(-2).max(-1)[:, None, None]
+    unit = np.finfo(number).eps / 2
+    assert (np.abs(wide @ vectors - vectors * w[:, None, :]) <= 40 * n * unit * size).all()
+    assert (np.abs(vectors.conj().mT @ vectors - np.eye(n)) <= 40 * n * unit).all()
+    if has_fma(isa):
+        assert_same(tuple(core.reference(core.eigh, a))[:2], (w, v))
+
+
 def test_powers_of_two(isa, dtype, rng):
     """Times one, a matrix has the same eigenvectors, to the bit."""
     a = symmetric(normal(rng, (9, 5, 5), dtype))

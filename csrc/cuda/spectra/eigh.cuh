@@ -1,17 +1,22 @@
-/* eigh.cuh: A = V diag(w) V^H of symmetric or Hermitian A, or w only: Householder tridiagonalisation, which leaves a
- * real T, and implicit QR with Wilkinson's shift (LAPACK's sytrd, orgtr and steqr; Golub and Van Loan, Matrix
- * Computations, section 8.3), in shared memory, or of few rows in a thread's registers. By all lanes of a matrix, which
- * take its columns and rows by turns; the first finds the rotations of a sweep, all do them. Of A one triangle is read,
- * and of its diagonal the real parts.
+/* eigh.cuh: A = V diag(w) V^H of symmetric or Hermitian A, or w only: of orders up to EIGH_JACOBI_MOST by two-sided
+ * Jacobi rotations (Demmel and Veselic, SIAM J. Matrix Anal. Appl. 13, 1992), of others by Householder
+ * tridiagonalisation, which leaves a real T, and implicit QR with Wilkinson's shift (LAPACK's sytrd, orgtr and steqr;
+ * Golub and Van Loan, Matrix Computations, section 8.3), in shared memory, or of few rows in a thread's registers. By
+ * all lanes of a matrix, which take its columns and rows by turns; the first finds the rotations of a sweep, all do
+ * them. Of A one triangle is read, and of its diagonal the real parts.
  *
  * Whoever includes it has N, the order, VECTORS, and UPPER, by which A is turned; operands are Places (place.cuh). */
 #include "reflectors.cuh"
 #include "rotations.cuh"
 #include "tridiagonal.cuh"
+#include "eigh_jacobi.cuh"
+
+/* As in csrc/kernels/spectra/eigh_sweeps.h. */
+constexpr bool BY_JACOBI = N <= 4;
 
 struct Work {
     Element tau[N], w[N]; /* of the reflectors; room for a column */
-    Vectors<N> a;         /* A^T above the diagonal, then the reflectors there, then V */
+    Vectors<N> a;         /* A^T above the diagonal, then the reflectors there, or A, then V */
     Tridiagonal<N> t;
 };
 
@@ -25,7 +30,7 @@ template <class A> __device__ inline bool load(Vectors<N> &a, const A &from, T &
         const int i = e / N, j = e % N;
         if (i > j) continue;
         Element y = FEW ? few[FEW ? e : 0] : from.get(i, j);
-        if (UPPER) y = conjugate(y);
+        if (UPPER != BY_JACOBI) y = conjugate(y);
         if (i == j) y = element_of(real_of(y));
         finite &= measure(y, largest);
         a.at(i, j) = y;
@@ -107,9 +112,13 @@ __device__ inline int eigh(Work &x, const A &a, const Values &w, const Vs &v) {
         EACH(int e = lane(); e < N * N && scale != 1; e += LANES)
             if (e / N <= e % N) x.a.at(e / N, e % N) = scaled(x.a.at(e / N, e % N), scale);
         wait();
-        tridiagonalise(x);
-        if (VECTORS) form_vectors(x.a, x.tau);
-        info = diagonalise(x.t, VECTORS ? &x.a : nullptr);
+        if constexpr (BY_JACOBI) {
+            info = diagonalise_by_jacobi<N, VECTORS>(x.a, x.t.d);
+        } else {
+            tridiagonalise(x);
+            if (VECTORS) form_vectors(x.a, x.tau);
+            info = diagonalise(x.t, VECTORS ? &x.a : nullptr);
+        }
     } else {
         wait(); /* for what the others have loaded: it is read below, and dropped */
     }

@@ -53,11 +53,12 @@ static int eigh_phases_bytes(const smm_cuda_problem *p, int lanes, int groups) {
     return round_up(groups * apart + EIGH_MATRICES * ((2 * n + 1) * part + (int)sizeof(int)) + sweeps, 16);
 }
 
-/* Each lane of a matrix has rows in registers. */
+/* Each lane of a matrix has rows in registers. Smaller orders are of Jacobi's method. */
 bool smm_eigh_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { JACOBI_MOST = 4 };
     const int most_bytes = parts_of(p) > 1 ? 256 : 512; /* of these rows */
     if (p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) return false;
-    if (x->lanes < 2 || x->lanes > 32 || p->n < 2 || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    if (x->lanes < 2 || x->lanes > 32 || p->n <= JACOBI_MOST || !smm_cuda_whole_matrices(p, x, grid)) return false;
     if (ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > most_bytes) return false;
     grid->shared = eigh_phases_bytes(p, x->lanes, grid->matrices);
     grid->matrices = EIGH_MATRICES;

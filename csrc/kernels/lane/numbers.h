@@ -38,6 +38,9 @@ INLINE num num_add_scaled(num x, vec s, num z) { return (num){lane_fma(s, x.re, 
 INLINE vec num_add_square(num x, vec squares) { return lane_fma(x.im, x.im, lane_fma(x.re, x.re, squares)); }
 INLINE vec num_size(num x) { return pair_size(x); }
 
+/* z + Re(x^* y) */
+INLINE vec num_add_dot(num x, num y, vec z) { return lane_fma(x.im, y.im, lane_fma(x.re, y.re, z)); }
+
 /* The squares of x's parts added to sums of such, part by part; and both sums together. */
 INLINE num num_add_squares(num x, num squares) {
     return (num){lane_fma(x.re, x.re, squares.re), lane_fma(x.im, x.im, squares.im)};

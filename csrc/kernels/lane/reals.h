@@ -44,6 +44,8 @@ INLINE num num_over(num x, const divisor *d, num r) {
     return lane_div(x, d->p);
 }
 
+/* z + Re(x^* y) */
+INLINE vec num_add_dot(num x, num y, vec z) { return lane_fma(x, y, z); }
 INLINE vec num_add_square(num x, vec squares) { return lane_fma(x, x, squares); }
 INLINE num num_add_squares(num x, num squares) { return lane_fma(x, x, squares); }
 INLINE vec num_total(num squares) { return squares; }

@@ -1,29 +1,21 @@
-/* eigh_lanes.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices, LANES of them side by side:
- * Householder tridiagonalisation and implicit QR with Wilkinson's shift (LAPACK's hetrd, ungtr and steqr; Golub and Van
- * Loan, Matrix Computations, section 8.3). One text over the numbers of reals.h and those of numbers.h: reflectors
- * leave a T that is real, and rotations of T turn real and imaginary parts of V alike. eigh_sweeps.h has the second
- * half. */
+/* eigh_lanes.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders above EIGH_JACOBI_MOST,
+ * LANES of them side by side: Householder tridiagonalisation and implicit QR with Wilkinson's shift (LAPACK's hetrd,
+ * ungtr and steqr; Golub and Van Loan, Matrix Computations, section 8.3). One text over the numbers of reals.h and
+ * those of numbers.h: reflectors leave a T that is real, and rotations of T turn real and imaginary parts of V alike.
+ * eigh_sweeps.h has the second half. */
 
 /* --- A = Q T Q^H -------------------------------------------------------------------------------------------------- */
 
 /* Columns of A in rows, as far as they are in the triangle in question: A^T above the diagonal, but for a conjugation.
  */
-INLINE void eigh_load(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count,
-                      const bool unrolled) {
-    const intptr_t size = n * n;
-    smm_operand from = call->a;
-    if (!(call->form & SMM_UPPER)) from.row = call->a.col, from.col = call->a.row;
-    const strides s = strides_of(&from);
-    if (unrolled && count == LANES && s.row == 1 && s.col == n && s.batch == size) {
-        vec y[EIGH_FEW * EIGH_FEW];
-        lanes_load_dense(y, (const T *)from.data + q * size, size);
-        UNROLLED(intptr_t i = 0; i < n; i++)
-            UNROLLED(intptr_t j = i; j < n; j++) x->a[i * n + j] = y[j * n + i];
-    } else {
-        const numbers_matrix a = {(num *)x->a, n, n, eigh_step(n, unrolled)};
-        KERNEL(numbers_load)(a.at, &from, q, n, n, count);
-        spread_rows(numbers_parts(a));
-    }
+INLINE smm_operand eigh_columns(const smm_call *call) {
+    return call->form & SMM_UPPER ? call->a : smm_transposed(call->a);
+}
+INLINE void eigh_load(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count) {
+    const smm_operand from = eigh_columns(call);
+    const numbers_matrix a = {(num *)x->a, n, n, row_step(n)};
+    KERNEL(numbers_load)(a.at, &from, q, n, n, count);
+    spread_rows(numbers_parts(a));
 }
 
 /* A^T, times a power of two that brings it to about 1; zero where it is not finite. Imaginary parts of the diagonal are
@@ -34,16 +26,8 @@ INLINE void eigh_measure(num *y, const bool conjugated, const bool diagonal, vec
     *most = num_largest(*y, *most);
     *nothing = num_taint(*y, *nothing);
 }
-INLINE void eigh_scale(eigh_stack *x, intptr_t n, const bool upper, const bool unrolled) {
+INLINE void eigh_scale_measured(eigh_stack *x, intptr_t n, intptr_t step, vec most, vec nothing) {
     num *const a = (num *)x->a;
-    const intptr_t step = eigh_step(n, unrolled);
-    vec most = lane_set(0), nothing = lane_set(0);
-    if (unrolled)
-        UNROLLED(intptr_t i = 0; i < n; i++)
-            UNROLLED(intptr_t j = i; j < n; j++) eigh_measure(a + i * step + j, upper, i == j, &most, &nothing);
-    else
-        ROLLED(intptr_t i = 0; i < n; i++)
-            ROLLED(intptr_t j = i; j < n; j++) eigh_measure(a + i * step + j, upper, i == j, &most, &nothing);
     const mask finite = lane_equal(nothing, lane_set(0));
     const vec scale = lane_scale_to_one(most);
     x->back = lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
@@ -52,24 +36,17 @@ INLINE void eigh_scale(eigh_stack *x, intptr_t n, const bool upper, const bool u
             ROLLED(intptr_t j = i; j < n; j++)
                 a[i * step + j] = num_select(finite, num_scale(a[i * step + j], scale), num_set(0));
 }
+INLINE void eigh_scale(eigh_stack *x, intptr_t n, const bool upper) {
+    num *const a = (num *)x->a;
+    const intptr_t step = row_step(n);
+    vec most = lane_set(0), nothing = lane_set(0);
+    ROLLED(intptr_t i = 0; i < n; i++)
+        ROLLED(intptr_t j = i; j < n; j++) eigh_measure(a + i * step + j, upper, i == j, &most, &nothing);
+    eigh_scale_measured(x, n, step, most, nothing);
+}
 
 /* w = B v, v_0 = 1, of the upper triangle of B^T: row i gives all it has to w_i, and b_ij to each w_j. */
-INLINE void eigh_multiply(num *w, const num *b, intptr_t step, const num *v, intptr_t count, const bool unrolled) {
-    w[0] = b[0];
-    if (unrolled) {
-        UNROLLED(intptr_t j = 1; j < count; j++) {
-            w[0] = num_fma(num_conj(b[j]), v[j], w[0]);
-            w[j] = b[j];
-        }
-        UNROLLED(intptr_t i = 1; i < count; i++) {
-            w[i] = num_fma(b[i * step + i], v[i], w[i]);
-            UNROLLED(intptr_t j = i + 1; j < count; j++) {
-                w[i] = num_fma(num_conj(b[i * step + j]), v[j], w[i]);
-                w[j] = num_fma(b[i * step + j], v[i], w[j]);
-            }
-        }
-        return;
-    }
+INLINE void eigh_multiply(num *w, const num *b, intptr_t step, const num *v, intptr_t count) {
     num sum = b[0];
     ROLLED(intptr_t j = 1; j < count; j++) {
         sum = num_fma(num_conj(b[j]), v[j], sum);
@@ -88,79 +65,55 @@ INLINE void eigh_multiply(num *w, const num *b, intptr_t step, const num *v, int
 }
 
 /* w becomes tau w - |tau|^2 (v^H w) / 2 v. */
-INLINE void eigh_balance(num *w, const num *v, num tau, intptr_t count, const bool unrolled) {
+INLINE void eigh_balance(num *w, const num *v, num tau, intptr_t count) {
     num dot = w[0] = num_mul(tau, w[0]);
-    if (unrolled)
-        UNROLLED(intptr_t i = 1; i < count; i++) dot = num_fma(num_conj(v[i]), w[i] = num_mul(tau, w[i]), dot);
-    else
-        ROLLED(intptr_t i = 1; i < count; i++) dot = num_fma(num_conj(v[i]), w[i] = num_mul(tau, w[i]), dot);
+    ROLLED(intptr_t i = 1; i < count; i++) dot = num_fma(num_conj(v[i]), w[i] = num_mul(tau, w[i]), dot);
     const vec half = num_minus_half(tau, dot);
     w[0] = num_add(w[0], num_of(half));
-    if (unrolled)
-        UNROLLED(intptr_t i = 1; i < count; i++) w[i] = num_add_scaled(v[i], half, w[i]);
-    else
-        ROLLED(intptr_t i = 1; i < count; i++) w[i] = num_add_scaled(v[i], half, w[i]);
+    ROLLED(intptr_t i = 1; i < count; i++) w[i] = num_add_scaled(v[i], half, w[i]);
 }
 
 /* B = H^H B H = B - v w^H - w v^H, of order `count`. */
-INLINE void eigh_reflect(num *b, intptr_t step, const num *v, num tau, intptr_t count, const bool unrolled) {
+INLINE void eigh_reflect(num *b, intptr_t step, const num *v, num tau, intptr_t count) {
     num w[SMM_MOST_ORDER];
-    eigh_multiply(w, b, step, v, count, unrolled);
-    eigh_balance(w, v, tau, count, unrolled);
+    eigh_multiply(w, b, step, v, count);
+    eigh_balance(w, v, tau, count);
     b[0] = num_real(num_sub(num_sub(b[0], w[0]), w[0]));
-    if (unrolled) {
-        UNROLLED(intptr_t j = 1; j < count; j++) b[j] = num_fnma(num_conj(w[0]), v[j], num_sub(b[j], w[j]));
-        UNROLLED(intptr_t i = 1; i < count; i++)
-            UNROLLED(intptr_t j = i; j < count; j++)
-                b[i * step + j] = num_fnma(w[i], v[j], num_fnma(v[i], w[j], b[i * step + j]));
-    } else {
-        ROLLED(intptr_t j = 1; j < count; j++) b[j] = num_fnma(num_conj(w[0]), v[j], num_sub(b[j], w[j]));
-        ROLLED(intptr_t i = 1; i < count; i++) {
-            num *row = b + i * step, v_i = num_conj(v[i]), w_i = num_conj(w[i]);
-            ROLLED(intptr_t j = i; j < count; j++) row[j] = num_fnma(w_i, v[j], num_fnma(v_i, w[j], row[j]));
-            row[i] = num_real(row[i]);
-        }
+    ROLLED(intptr_t j = 1; j < count; j++) b[j] = num_fnma(num_conj(w[0]), v[j], num_sub(b[j], w[j]));
+    ROLLED(intptr_t i = 1; i < count; i++) {
+        num *row = b + i * step, v_i = num_conj(v[i]), w_i = num_conj(w[i]);
+        ROLLED(intptr_t j = i; j < count; j++) row[j] = num_fnma(w_i, v[j], num_fnma(v_i, w[j], row[j]));
+        row[i] = num_real(row[i]);
     }
 }
 
 /* Step k: row k right of the diagonal becomes e_k and the reflector, what is below it H^H B H. */
-INLINE void eigh_reduce_row(eigh_stack *x, num *tau, intptr_t n, intptr_t k, const bool unrolled) {
-    const intptr_t step = eigh_step(n, unrolled), count = n - k - 1;
+INLINE void eigh_reduce_row(eigh_stack *x, num *tau, intptr_t n, intptr_t k) {
+    const intptr_t step = row_step(n), count = n - k - 1;
     num *row = (num *)x->a + k * step + k;
     x->d[k] = num_re(row[0]);
     if (!count) return;
-    tau[k] = reflector(row + 1, 1, count, unrolled);
+    tau[k] = reflector(row + 1, 1, count, false);
     x->e[k] = num_re(row[1]);
-    if (count > 1) eigh_reflect(row + step + 1, step, row + 1, tau[k], count, unrolled);
+    if (count > 1) eigh_reflect(row + step + 1, step, row + 1, tau[k], count);
 }
-INLINE void eigh_reduce(eigh_stack *x, num *tau, intptr_t n, const bool unrolled) {
-    if (unrolled)
-        UNROLLED(intptr_t k = 0; k < n; k++) eigh_reduce_row(x, tau, n, k, unrolled);
-    else
-        ROLLED(intptr_t k = 0; k < n; k++) eigh_reduce_row(x, tau, n, k, unrolled);
+INLINE void eigh_reduce(eigh_stack *x, num *tau, intptr_t n) {
+    ROLLED(intptr_t k = 0; k < n; k++) eigh_reduce_row(x, tau, n, k);
 }
 
 /* Rows and columns from k + 1 on of Q = H_0 H_1 ..., those from k + 2 on being there. Reflector k stays in row k. */
-INLINE void eigh_form_row(num *a, const num *tau, intptr_t n, intptr_t k, const bool unrolled) {
-    const intptr_t step = eigh_step(n, unrolled), count = n - k - 1;
+INLINE void eigh_form_row(num *a, const num *tau, intptr_t n, intptr_t k) {
+    const intptr_t step = row_step(n), count = n - k - 1;
     const num *v = a + k * step + k + 1, minus = num_negate(tau[k]);
     num *q = a + (k + 1) * (step + 1);
-    if (count > 1) reflect((reflection){v, 1, count, tau[k]}, q + 1, step, count - 1, true, unrolled);
+    if (count > 1) reflect((reflection){v, 1, count, tau[k]}, q + 1, step, count - 1, true, false);
     q[0] = num_sub(num_set(1), tau[k]);
-    if (unrolled)
-        UNROLLED(intptr_t i = 1; i < count; i++) q[i * step] = num_mul(minus, v[i]);
-    else
-        ROLLED(intptr_t i = 1; i < count; i++) q[i * step] = num_mul(minus, v[i]);
+    ROLLED(intptr_t i = 1; i < count; i++) q[i * step] = num_mul(minus, v[i]);
 }
-INLINE void eigh_form(num *a, const num *tau, intptr_t n, const bool unrolled) {
-    const intptr_t step = eigh_step(n, unrolled);
-    if (unrolled) {
-        UNROLLED(intptr_t k = n - 2; k >= 0; k--) eigh_form_row(a, tau, n, k, unrolled);
-        UNROLLED(intptr_t i = 1; i < n; i++) a[i] = a[i * step] = num_set(0);
-    } else {
-        ROLLED(intptr_t k = n - 2; k >= 0; k--) eigh_form_row(a, tau, n, k, unrolled);
-        ROLLED(intptr_t i = 1; i < n; i++) a[i] = a[i * step] = num_set(0);
-    }
+INLINE void eigh_form(num *a, const num *tau, intptr_t n) {
+    const intptr_t step = row_step(n);
+    ROLLED(intptr_t k = n - 2; k >= 0; k--) eigh_form_row(a, tau, n, k);
+    ROLLED(intptr_t i = 1; i < n; i++) a[i] = a[i * step] = num_set(0);
     a[0] = num_set(1);
 }
 
@@ -182,23 +135,6 @@ INLINE vec lanes_sign(lanes_matrix a, intptr_t j, const bool unrolled) {
     else
         ROLLED(intptr_t i = 0; i < a.m; i++) lanes_consider(&most, a.at[i * a.step + j]);
     return lane_select(lane_greater(lane_set(0), most.x), lane_set(-1), lane_set(1));
-}
-
-/* Few: neighbours are exchanged until all are in order. */
-INLINE void eigh_arrange_few(eigh_stack *x, intptr_t n, const bool vectors) {
-    UNROLLED(intptr_t last = n - 1; last > 0; last--)
-        UNROLLED(intptr_t j = 0; j < last; j++) {
-            const mask m = lane_greater(x->d[j], x->d[j + 1]);
-            lane_exchange(m, &x->d[j], &x->d[j + 1]);
-            if (vectors)
-                UNROLLED(intptr_t row = 0; row < n * n; row += n) lane_exchange(m, &x->a[row + j], &x->a[row + j + 1]);
-        }
-    if (vectors)
-        UNROLLED(intptr_t j = 0; j < n; j++) {
-            const vec sign = lanes_sign((lanes_matrix){x->a, n, n, n}, j, true);
-            UNROLLED(intptr_t row = 0; row < n * n; row += n)
-                x->a[row + j] = lane_fma(x->a[row + j], sign, lane_set(0));
-        }
 }
 
 #if defined(REAL_DTYPE)
@@ -256,7 +192,7 @@ INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MOST_ORDER]
 }
 #endif
 
-/* Many: ascending eigenvalues, and columns of V with them. */
+/* Ascending eigenvalues, and columns of V with them. */
 INLINE void eigh_arrange_values(eigh_stack *x, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES]) {
     vec ones[SMM_MOST_ORDER];
     eigh_places(place, x->d, n);
@@ -272,64 +208,42 @@ INLINE void eigh_arrange(eigh_stack *x, intptr_t n, const bool vectors) {
 /* --- Groups of matrices ------------------------------------------------------------------------------------------- */
 
 INLINE void eigh_begin(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, bool cold,
-                       const bool vectors, const bool unrolled) {
+                       const bool vectors) {
     num tau[SMM_MOST_ORDER];
     const intptr_t size = PARTS * LANES * n * n;
     if (cold) prefetch(ahead_of(&call->a, q, size), size);
-    eigh_load(call, q, x, n, count, unrolled);
-    eigh_scale(x, n, call->form & SMM_UPPER, unrolled);
-    eigh_reduce(x, tau, n, unrolled);
+    eigh_load(call, q, x, n, count);
+    eigh_scale(x, n, call->form & SMM_UPPER);
+    eigh_reduce(x, tau, n);
     if (!vectors) return;
-    eigh_form((num *)x->a, tau, n, unrolled);
+    eigh_form((num *)x->a, tau, n);
     eigh_part((num *)x->a, n);
 }
 
 /* w, scaled back, and info; whether a lane has no result. */
 INLINE vec eigh_store_values(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count,
-                             const bool vectors, const bool unrolled) {
+                             const bool vectors) {
     const vec zero = lane_set(0), times = lane_select(lane_equal(x->info, zero), x->back, lane_set(NAN));
-    if (unrolled)
-        UNROLLED(intptr_t j = 0; j < n; j++) x->d[j] = eigh_value(x->d[j], times);
-    else
-        ROLLED(intptr_t j = 0; j < n; j++) x->d[j] = eigh_value(x->d[j], times);
+    for (intptr_t j = 0; j < n; j++) x->d[j] = eigh_value(x->d[j], times);
     lanes_store(vectors ? &call->eigh.w : &call->eigvalsh.w, q, x->d, n, 1, count);
     lanes_store_int(vectors ? &call->eigh.info : &call->eigvalsh.info, q, x->info, count);
     return lane_select(lane_equal(times, times), zero, lane_set(1));
 }
 
-INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, const bool vectors,
-                     const bool unrolled) {
-    if (unrolled)
-        eigh_arrange_few(x, n, vectors);
-    else
-        eigh_arrange(x, n, vectors);
-    const vec bad = eigh_store_values(call, q, x, n, count, vectors, unrolled);
+INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, const bool vectors) {
+    eigh_arrange(x, n, vectors);
+    const vec bad = eigh_store_values(call, q, x, n, count, vectors);
     if (!vectors) return;
-    const numbers_matrix v = {(num *)x->a, n, n, eigh_step(n, unrolled)};
+    const numbers_matrix v = {(num *)x->a, n, n, row_step(n)};
     eigh_join(v.at, n);
     gather_rows(numbers_parts(v), PARTS * n);
     KERNEL(numbers_store)(&call->eigh.v, q, v.at, n, n, count);
     KERNEL(numbers_fill_nan)(&call->eigh.v, q, bad, n, n, count);
 }
 
-/* A constant order of at most EIGH_FEW. Where matrices are left for one group, the other does the same. */
-INLINE void eigh_lanes_few(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n,
-                           const bool vectors) {
-    for (intptr_t q = first; q < last; q += EIGH_GROUPS * LANES) {
-        vec a[EIGH_GROUPS][EIGH_FEW * EIGH_FEW];
-        eigh_stack x[EIGH_GROUPS];
-        eigh_turns turns[EIGH_GROUPS];
-        UNROLLED(int g = 0; g < EIGH_GROUPS; g++) {
-            const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            x[g].a = a[g];
-            eigh_begin(call, at, &x[g], n, least(LANES, last - at), cold, vectors, true);
-        }
-        eigh_iterate(x, turns, n, n, EIGH_GROUPS, vectors, true);
-        UNROLLED(int g = 0; g < EIGH_GROUPS; g++) {
-            const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            eigh_end(call, at, &x[g], n, least(LANES, last - at), vectors, true);
-        }
-    }
+/* Of which calls the kernels of this method are. */
+static unsigned eigh_lanes_needs(const smm_call *call) {
+    return call->n > EIGH_JACOBI_MOST || call->n == 0 ? 0 : SMM_UNFIT;
 }
 
 typedef struct eigh_workspace {
@@ -346,9 +260,9 @@ static void KERNEL(eigh_lanes)(const smm_call *call, intptr_t first, intptr_t la
     x->a = (vec *)workspace->a;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = least(LANES, last - q);
-        eigh_begin(call, q, x, n, count, cold, true, false);
-        eigh_iterate(x, workspace->turns, n, PARTS * n, 1, true, false);
-        eigh_end(call, q, x, n, count, true, false);
+        eigh_begin(call, q, x, n, count, cold, true);
+        eigh_iterate(x, workspace->turns, n, PARTS * n, 1, true);
+        eigh_end(call, q, x, n, count, true);
     }
 }
 
@@ -360,12 +274,12 @@ static void KERNEL(eigvalsh_lanes)(const smm_call *call, intptr_t first, intptr_
         ROLLED(int g = 0; g < EIGH_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
             x[g].a = (vec *)workspace->a;
-            eigh_begin(call, at, &x[g], n, least(LANES, last - at), cold, false, false);
+            eigh_begin(call, at, &x[g], n, least(LANES, last - at), cold, false);
         }
-        eigh_iterate(x, workspace->turns, n, n, EIGH_GROUPS, false, false);
+        eigh_iterate(x, workspace->turns, n, n, EIGH_GROUPS, false);
         ROLLED(int g = 0; g < EIGH_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            eigh_end(call, at, &x[g], n, least(LANES, last - at), false, false);
+            eigh_end(call, at, &x[g], n, least(LANES, last - at), false);
         }
     }
 }

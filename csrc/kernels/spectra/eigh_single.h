@@ -88,7 +88,7 @@ INLINE void eigh_single_reduce(numbers_matrix a, eigh_stack *x, num *tau, single
         KERNEL(eigh_single_pass)(a, k + 1, &u, sum);
         if (k + 2 == n) continue;
         single_spread(w, sum, k + 1, n);
-        eigh_balance(w + k + 1, v + k + 1, tau[k], n - k - 1, false);
+        eigh_balance(w + k + 1, v + k + 1, tau[k], n - k - 1);
         single_collect(w_row, w, k + 1, n);
         single_conjugate(conj_v, v, k + 1, n);
         single_conjugate(conj_w, w, k + 1, n);
@@ -157,6 +157,7 @@ _Static_assert(sizeof(eigh_single_workspace) <= SMM_KERNEL_WORKSPACE, "workspace
  * one after the other, takes as long in either. */
 enum { EIGH_SINGLE_FIRST = 96, EIGH_SINGLE_EACH = 256 / PARTS };
 static unsigned eigh_single_needs(const smm_call *call) {
+    if (eigh_lanes_needs(call)) return SMM_UNFIT;
     return single_needs(call->batch, call->n, EIGH_SINGLE_FIRST, EIGH_SINGLE_EACH);
 }
 
@@ -174,10 +175,10 @@ INLINE void eigh_single(const smm_call *call, intptr_t first, intptr_t last, con
             single_form(v, a, w->tau, n - 1, 1, &w->room, true);
             single_to_strips(x->a, v);
         }
-        eigh_iterate(x, w->turns, n, single_strips(n), 1, vectors, false);
+        eigh_iterate(x, w->turns, n, single_strips(n), 1, vectors);
         int32_t place[SMM_MOST_ORDER][LANES];
         eigh_arrange_values(x, n, place);
-        const vec bad = eigh_store_values(call, q, x, n, 1, vectors, false);
+        const vec bad = eigh_store_values(call, q, x, n, 1, vectors);
         if (!vectors) continue;
         single_arrange(v, x->a, place);
         single_store(&call->eigh.v, q, v);

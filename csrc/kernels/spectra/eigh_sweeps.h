@@ -4,8 +4,7 @@
  *
  * Each lane is at work on a block of its own: rotations outside of it are the identity, which changes at most the sign
  * of a zero, and in the end all zeros are positive. So lanes that are done do not notice those that are not. Two groups
- * of lanes go side by side where there is room: a rotation waits for the one before. Where `unrolled`, the order is a
- * constant. */
+ * of lanes go side by side where there is room: a rotation waits for the one before. */
 
 /* Off-diagonal elements up to EIGH_FLOOR are zero: their squares would lose digits. */
 #if defined(SMM_KERNELS_F64)
@@ -21,8 +20,8 @@
 enum {
     EIGH_SWEEPS = 30, /* per row; then a matrix is given up */
     EIGH_GROUPS = 2,
-    EIGH_FEW = 4,  /* orders up to it may be unrolled */
-    EIGH_ROWS = 2, /* of V, rotated together */
+    EIGH_JACOBI_MOST = 4, /* up to it eigh_jacobi.h is as fast, and more accurate */
+    EIGH_ROWS = 2,        /* of V, rotated together */
     EIGH_ALL = SMM_MOST_ORDER
 };
 
@@ -43,9 +42,6 @@ typedef struct eigh_turns {
     vec c[SMM_MOST_ORDER], s[SMM_MOST_ORDER];
     intptr_t from, to;
 } eigh_turns;
-
-/* Rows of a begin so many vectors apart. */
-INLINE intptr_t eigh_step(intptr_t n, const bool unrolled) { return unrolled ? n : row_step(n); }
 
 /* --- T = V diag(w) V^T -------------------------------------------------------------------------------------------- */
 
@@ -84,25 +80,19 @@ INLINE void eigh_note_values(eigh_stack *x, const eigh_search *f) {
 }
 
 /* Find all lanes' blocks, of rows up to `end`, and shifts. False if there are none. */
-INLINE bool eigh_find_blocks(eigh_stack *x, eigh_turns *turns, intptr_t end, const int groups, const bool unrolled) {
+INLINE bool eigh_find_blocks(eigh_stack *x, eigh_turns *turns, intptr_t end, const int groups) {
     const mask none = lane_greater(lane_set(0), lane_set(0));
     mask any = none;
     eigh_search f[EIGH_GROUPS];
     UNROLLED(int g = 0; g < groups; g++)
         f[g] = (eigh_search){none, none, none, lane_set(0), lane_set(0), lane_set(0), lane_set(1)};
-    turns->from = 0;
+    turns->from = end + 1;
     turns->to = end;
-    if (unrolled) {
-        UNROLLED(intptr_t i = end - 1; i >= 0; i--)
-            UNROLLED(int g = 0; g < groups; g++) eigh_search_row(&x[g], &f[g], i);
-    } else {
-        turns->from = end + 1;
-        ROLLED(intptr_t i = end - 1; i >= 0; i--) {
-            mask open = none;
-            UNROLLED(int g = 0; g < groups; g++) open |= eigh_search_row(&x[g], &f[g], i);
-            turns->to = turns->from > end ? i + 1 : turns->to;
-            turns->from = lane_any(open) ? i : turns->from;
-        }
+    ROLLED(intptr_t i = end - 1; i >= 0; i--) {
+        mask open = none;
+        UNROLLED(int g = 0; g < groups; g++) open |= eigh_search_row(&x[g], &f[g], i);
+        turns->to = turns->from > end ? i + 1 : turns->to;
+        turns->from = lane_any(open) ? i : turns->from;
     }
     UNROLLED(int g = 0; g < groups; g++) {
         any |= f[g].started;
@@ -173,21 +163,6 @@ INLINE void eigh_rotate_rows(vec *v, intptr_t step, const eigh_turns *turns, int
     UNROLLED(int r = 0; r < rows; r++) v[r * step + to] = carried[r];
 }
 
-/* A sweep over all rows, a constant number of them. */
-INLINE void eigh_sweep_few(eigh_stack *x, eigh_turns *turns, intptr_t n, const int groups, const bool vectors) {
-    eigh_chase y[EIGH_GROUPS];
-    UNROLLED(int g = 0; g < groups; g++) y[g] = eigh_begin_sweep(&x[g], 0);
-    UNROLLED(intptr_t i = 0; i < n - 1; i++)
-        UNROLLED(int g = 0; g < groups; g++) eigh_rotate(&x[g], &y[g], i, &turns[g], vectors);
-    UNROLLED(int g = 0; g < groups; g++) {
-        eigh_end_sweep(&x[g], &y[g], n - 1);
-        if (!vectors) continue;
-        UNROLLED(intptr_t row = 0; row < n * n; row += n)
-            UNROLLED(intptr_t i = 0; i < n - 1; i++)
-                eigh_rotate_row(&x[g].a[row + i], &x[g].a[row + i + 1], turns[g].c[i], turns[g].s[i]);
-    }
-}
-
 /* Rows of V that a sweep has yet to rotate, of the first few from rotation `at` on. */
 typedef struct eigh_rows {
     vec *v;
@@ -238,22 +213,18 @@ INLINE void eigh_sweep(eigh_stack *x, eigh_turns *turns, const int groups, eigh_
 /* d becomes w, the `height` rows of V are rotated; info: how many e_i are not yet negligible when a matrix is given up.
  * Groups that have no vectors share their turns. */
 INLINE void eigh_iterate(eigh_stack *x, eigh_turns *turns, intptr_t n, intptr_t height, const int groups,
-                         const bool vectors, const bool unrolled) {
-    const intptr_t step = eigh_step(n, unrolled), most = EIGH_SWEEPS * n;
+                         const bool vectors) {
+    const intptr_t step = row_step(n), most = EIGH_SWEEPS * n;
     eigh_rows rows = {0};
     intptr_t sweep = 0, end = n - 1;
     UNROLLED(int g = 0; g < groups; g++) x[g].info = lane_set(0);
     if (n == 1) return;
-    for (; sweep < most && eigh_find_blocks(x, &turns[sweep % 2], unrolled ? n - 1 : end, groups, unrolled); sweep++) {
-        if (unrolled) {
-            eigh_sweep_few(x, turns, n, groups, vectors);
-        } else {
-            end = turns[sweep % 2].to; /* rows below are done in all lanes */
-            eigh_sweep(x, &turns[sweep % 2], groups, &rows, step, vectors);
-            rows = eigh_rows_of(x->a, height, &turns[sweep % 2]);
-        }
+    for (; sweep < most && eigh_find_blocks(x, &turns[sweep % 2], end, groups); sweep++) {
+        end = turns[sweep % 2].to; /* rows below are done in all lanes */
+        eigh_sweep(x, &turns[sweep % 2], groups, &rows, step, vectors);
+        rows = eigh_rows_of(x->a, height, &turns[sweep % 2]);
     }
-    while (vectors && !unrolled && rows.count) eigh_rotate_some(&rows, step, EIGH_ALL);
+    while (vectors && rows.count) eigh_rotate_some(&rows, step, EIGH_ALL);
     if (__builtin_expect(sweep < most, 1)) return;
     for (int g = 0; g < groups; g++)
         for (intptr_t i = 0; i < n - 1; i++)

@@ -83,7 +83,7 @@ INLINE void svd_bidiagonal_begin(const svd_operands *o, intptr_t q, svd_stack *x
     for (intptr_t e = 0; e < m * step && vectors; e++) x->x[e] = x->a[e];
     KERNEL(bidiagonal_reduce)(svd_matrix(vectors ? x->x : x->a, m, n, false), b, x->tau);
     if (!vectors) return;
-    eigh_form(x->x, x->tau, n, false);
+    eigh_form(x->x, x->tau, n);
     eigh_part(x->x, n);
 }
 
