@@ -47,21 +47,24 @@ static double get_scaled(decomposition *x, intptr_t q) {
 
 /* --- By Jacobi's method ------------------------------------------------------------------------------------------- */
 
-/* A P = Q R: the columns of A P are sorted by length. */
+/* A P = Q R: the columns of A P are sorted by length, and, of few, its rows by their largest element, so that QR keeps
+ * small ones as exact as large ones (Cox and Higham, BIT 38, 1998). */
 static void reduce(decomposition *x) {
     const intptr_t m = x->of.m, n = x->of.n;
-    double squares[SMM_MOST_ORDER] = {0};
+    double squares[SMM_MOST_ORDER] = {0}, largest[JACOBI_MOST] = {0};
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
             const number a = x->a[i * n + j];
             squares[j] = fma_in(x->t, a.im, a.im, fma_in(x->t, a.re, a.re, squares[j]));
+            if (m <= JACOBI_MOST) largest[i] = fmax(largest[i], fmax(fabs(a.re), fabs(a.im)));
         }
     smm_factors f;
     f.dtype = x->t, f.m = m, f.n = n;
     for (intptr_t j = 0; j < n; j++) {
         const intptr_t place = place_of(squares, n, j);
         x->perm[place] = j;
-        for (intptr_t i = 0; i < m; i++) f.a[i * n + place] = x->a[i * n + j];
+        for (intptr_t i = 0; i < m; i++)
+            f.a[(m <= JACOBI_MOST ? place_of(largest, m, i) : i) * n + place] = x->a[i * n + j];
     }
     smm_factor(&f);
     for (intptr_t i = 0; i < n; i++)

@@ -124,11 +124,11 @@ def svd(
     make V of P, and QR of A V gives U, so both are orthonormal for any rank.
 
     With k up to 4: one-sided Jacobi (Hestenes 1958) with the preconditioning of Drmac and Veselic (2008).
-    Columns are sorted by length, and QR gives R. Plane rotations make the rows of R orthogonal, in sweeps of
-    which every round rotates disjoint pairs, until no pair's cosine is above max(k, 4) u, of complex
-    matrices max(2 k, 4) u; there one row of a pair is first multiplied by the number of magnitude 1 that
-    makes their product real. The lengths of the rows are the singular values, QR of the rows gives V, and QR
-    of A V gives U.
+    Columns are sorted by length, and rows, where m and n are up to 4, by their largest element (Cox and Higham
+    1998). QR gives R. Plane rotations make the rows of R orthogonal, in sweeps of which every round rotates
+    disjoint pairs, until no pair's cosine is above max(k, 4) u, of complex matrices max(2 k, 4) u; there one
+    row of a pair is first multiplied by the number of magnitude 1 that makes their product real. The lengths
+    of the rows are the singular values, QR of the rows gives V, and QR of A V gives U.
 
     The order of operations is fixed. Bits do not depend on the batch, the neighbours, strides, threads or the
     instruction set, except for the portable kernels on a CPU without FMA.
@@ -136,9 +136,9 @@ def svd(
     With n the larger of both sizes, ``|A - U diag(S) Vh|_1 <= 20 n u |A|_1``, ``|U^H U - I|_1 <= 20 n u``,
     ``|Vh Vh^H - I|_1 <= 20 n u``, and each singular value is within ``10 n u |A|_1``; of complex matrices
     three times as much. Small singular values may have no correct digit, as LAPACK's. Jacobi's method is
-    better: if A = B D with D diagonal (B D with m >= n, D B with m < n), the relative error of each depends
-    on the condition of B alone, down to 2^-400 of the largest (2^-40 in single precision). No intermediate
-    result overflows.
+    better: if A = B E with E diagonal (E B with m < n), the relative error of each depends on B alone, down
+    to 2^-400 of the largest (2^-40 in single precision); with m and n up to 4 so it does if A = D B E, D and
+    E graded in any order. No intermediate result overflows.
 
     NaN and infinities give NaN within their own matrix and are not an error. For equal or nearly equal
     singular values any orthonormal basis may be returned. About 10 m n k + 6 k^3 operations per matrix, of

@@ -12,6 +12,7 @@ from accuracy import (
     for_products,
     has_fma,
     has_kernel_of_its_own,
+    realified,
 )
 from matrices import extreme, normal, orthonormal, symmetric
 
@@ -222,11 +223,6 @@ def test_smaller_eigenvalue_of_order_two(isa, dtype, rng):
     whole[:, 2:4, 2:4] = a
     error = abs(smallmm.eigvalsh(whole)[:, 0] - exact)
     assert (error <= 4 * np.finfo(dtype).eps * np.minimum(d, f)).all()
-
-
-def realified(a):
-    """A real symmetric matrix that has the eigenvalues of a Hermitian one, each twice."""
-    return np.block([[a.real, -a.imag], [a.imag, a.real]]) if np.iscomplexobj(a) else a
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

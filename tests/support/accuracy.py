@@ -284,6 +284,12 @@ def assert_matches_reference(isa, gufunc, *operands):
     return result
 
 
+def realified(a):
+    """A real matrix that has the eigenvalues of a Hermitian one, or the singular values of a complex one, each
+    twice."""
+    return np.block([[a.real, -a.imag], [a.imag, a.real]]) if np.iscomplexobj(a) else a
+
+
 def eigenvalues_below(a, x):
     """How many eigenvalues of a symmetric matrix are less than x: the negative pivots of A - x I, in rational
     numbers."""

@@ -52,7 +52,39 @@ template <class A> __device__ inline bool load(Work &w, const A &from, T &larges
 __device__ inline T add_square(T x, T sum) { return multiply_add(x, x, sum); }
 __device__ inline T add_square(Number x, T sum) { return add_square(x.im, add_square(x.re, sum)); }
 
-/* A P = Q R: the columns of A P are sorted by length. */
+/* Part by part: else numbers would leave registers at N = 2. */
+__device__ inline T chosen(bool first, T x, T y) { return first ? x : y; }
+__device__ inline Number chosen(bool first, Number x, Number y) {
+    return {chosen(first, x.re, y.re), chosen(first, x.im, y.im)};
+}
+
+/* Rows by their largest element, the largest first. */
+__device__ inline void sort_rows(Work &w) {
+    T largest[M];
+    int place[M];
+#pragma unroll
+    for (int i = 0; i < M; i++) {
+        largest[i] = 0;
+#pragma unroll
+        for (int j = 0; j < N; j++) measure(w.x[i * PITCH + j], largest[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < M; i++) place[i] = place_of<M>(largest, i);
+    wait();
+    EACH(int j = lane(); j < N; j += LANES) {
+        Element column[M];
+#pragma unroll
+        for (int i = 0; i < M; i++) column[i] = w.x[i * PITCH + j];
+#pragma unroll
+        for (int e = 0; e < M * M; e++) {
+            Element &to = w.x[e / M * PITCH + j];
+            to = chosen(place[e % M] == e / M, column[e % M], to);
+        }
+    }
+    wait();
+}
+
+/* A P = Q R: the columns of A P are sorted by length, and a few rows, too. */
 __device__ inline void reduce(Work &w) {
     EACH(int j = lane(); j < N; j += LANES) {
         T squares = 0;
@@ -66,6 +98,7 @@ __device__ inline void reduce(Work &w) {
         EACH(int i = 0; i < M; i++) put(w.x, i * PITCH + place, w.a[i * PITCH + j], i * PITCH, N);
     }
     wait();
+    if constexpr (M <= JACOBI_MOST) sort_rows(w);
     factor_in_memory<M, N, PITCH>(w.x, w.tau);
     EACH(int e = lane(); e < N * N; e += LANES)
         w.r.at(e / N, e % N) = e / N <= e % N ? w.x[e / N * PITCH + e % N] : element_of(0);
@@ -162,12 +195,6 @@ __device__ inline T length_of(T *x) {
 template <class X> __device__ inline T length_of(X x) {
     const T squares = squares_of(x, 1, N, 1);
     return squares < SQUARES_LOW ? product(root(squares_of(x, 1, N, SCALE_UP)), SCALE_DOWN) : root(squares);
-}
-
-/* Part by part: else numbers would leave registers at N = 2. */
-__device__ inline T chosen(bool first, T x, T y) { return first ? x : y; }
-__device__ inline Number chosen(bool first, Number x, Number y) {
-    return {chosen(first, x.re, y.re), chosen(first, x.im, y.im)};
 }
 
 /* Singular values descend, and columns of V with them; or the rotated rows, conjugated, become columns of V P in that

@@ -2,10 +2,11 @@
  * one-sided Jacobi rotations of a triangular factor (Hestenes, J. SIAM 6, 1958; Demmel and Veselic, SIAM J. Matrix
  * Anal. Appl. 13, 1992; Drmac and Veselic, the same 29, 2008).
  *
- * A matrix that is wider than tall is transposed. The columns of A are sorted by length: A P = Q R. Rotations make the
- * rows of R orthogonal; their lengths are the singular values, and QR of R^H P^T gives V, orthogonal whatever the rank.
- * QR of A V gives U. The columns of V and of A V are in descending order, so both triangular factors are diagonal but
- * for rounding.
+ * A matrix that is wider than tall is transposed. The columns of A are sorted by length: A P = Q R. Of a few rows these
+ * are sorted, too, by their largest element, so that QR keeps small ones as exact as large ones (Cox and Higham, BIT
+ * 38, 1998). Rotations make the rows of R orthogonal; their lengths are the singular values, and QR of R^H P^T gives V,
+ * orthogonal whatever the rank. QR of A V gives U. The columns of V and of A V are in descending order, so both
+ * triangular factors are diagonal but for rounding.
  *
  * Each lane's rows converge by themselves: where two rows are orthogonal the rotation is the identity, which changes at
  * most the sign of a zero, and in the end all zeros are positive. Where `unrolled`, the order is a constant and
@@ -70,18 +71,31 @@ INLINE void numbers_scatter(num *to, const int32_t *place, num x) {
 #endif
 }
 
-/* Columns by length, the longest first. */
+/* Columns by length, the longest first; and a few rows by their largest element. */
 INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
     const intptr_t step = row_step(n);
-    int32_t place[SVD_JACOBI_MOST][LANES];
+    int32_t place[SVD_JACOBI_MOST][LANES], row[SVD_JACOBI_MOST][LANES];
     vec squares[SVD_JACOBI_MOST];
     for (intptr_t j = 0; j < n; j++) squares[j] = lane_set(0);
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) squares[j] = num_add_square(x->a[i * step + j], squares[j]);
     svd_places(place, squares, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->perm, place[j], lane_set((T)j));
+    if (m <= SVD_JACOBI_MOST) {
+        vec largest[SVD_JACOBI_MOST];
+        for (intptr_t i = 0; i < m; i++) {
+            largest[i] = lane_set(0);
+            for (intptr_t j = 0; j < n; j++) largest[i] = num_largest(x->a[i * step + j], largest[i]);
+        }
+        svd_places(row, largest, m);
+    }
     for (intptr_t i = 0; i < m; i++)
-        for (intptr_t j = 0; j < n; j++) numbers_scatter(x->x + i * step, place[j], x->a[i * step + j]);
+        for (intptr_t j = 0; j < n; j++) {
+            int32_t at[LANES];
+            UNROLLED(int l = 0; l < LANES; l++)
+                at[l] = (m <= SVD_JACOBI_MOST ? row[i][l] : (int32_t)i) * (int32_t)step + place[j][l];
+            numbers_scatter(x->x, at, x->a[i * step + j]);
+        }
 }
 
 INLINE void svd_reduce(svd_stack *x, intptr_t m, intptr_t n, const bool unrolled, bool cold, const T *next) {
@@ -405,9 +419,9 @@ INLINE vec svd_store_values(const svd_operands *o, intptr_t q, svd_stack *x, int
 }
 
 #if !defined(REAL_DTYPE)
-/* Columns by length, the longest first. Few: neighbours are exchanged until all are in order. */
+/* As svd_sort. Few: neighbours are exchanged until all are in order. */
 INLINE void svd_sort_few(svd_stack *x, const intptr_t n) {
-    vec *const to = x->x, squares[SVD_FEW];
+    vec *const to = x->x, squares[SVD_FEW], largest[SVD_FEW];
     UNROLLED(intptr_t j = 0; j < n; j++) {
         x->perm[j] = lane_set((T)j);
         squares[j] = lane_set(0);
@@ -422,6 +436,16 @@ INLINE void svd_sort_few(svd_stack *x, const intptr_t n) {
             lane_exchange(m, &squares[j], &squares[j + 1]);
             lane_exchange(m, &x->perm[j], &x->perm[j + 1]);
             UNROLLED(intptr_t row = 0; row < n * n; row += n) lane_exchange(m, &to[row + j], &to[row + j + 1]);
+        }
+    UNROLLED(intptr_t i = 0; i < n; i++) {
+        largest[i] = lane_set(0);
+        UNROLLED(intptr_t j = 0; j < n; j++) largest[i] = lane_max(lane_abs(to[i * n + j]), largest[i]);
+    }
+    UNROLLED(intptr_t last = n - 1; last > 0; last--)
+        UNROLLED(intptr_t i = 0; i < last; i++) {
+            const mask m = lane_greater(largest[i + 1], largest[i]);
+            lane_exchange(m, &largest[i], &largest[i + 1]);
+            UNROLLED(intptr_t j = 0; j < n; j++) lane_exchange(m, &to[i * n + j], &to[(i + 1) * n + j]);
         }
 }
 
