@@ -259,11 +259,11 @@ def eigh(
 
     Notes
     -----
-    With n up to 4: Jacobi's rotations of rows and columns (Demmel and Veselic 1992), until every ``|a_ij|`` is
-    at most ``4 u sqrt|a_ii a_jj|``. With n above 4: Householder tridiagonalisation (LAPACK's sytrd, hetrd),
-    which leaves a real matrix, and implicit QR with Wilkinson's shift (steqr). The order of operations is
-    fixed. Bits do not depend on the batch, the neighbours, strides, threads or the instruction set, except
-    for the portable kernels on a CPU without FMA.
+    With n up to 4: Jacobi's rotations of rows and columns (Demmel and Veselic 1992), until every ``|a_ij|``
+    is at most ``4 u sqrt|a_ii a_jj|``. With n above 4: Householder tridiagonalisation (LAPACK's sytrd,
+    hetrd), which leaves a real matrix, and implicit QR with Wilkinson's shift (steqr). The order of
+    operations is fixed. Bits do not depend on the batch, the neighbours, strides, threads or the instruction
+    set, except for the portable kernels on a CPU without FMA.
 
     ``|A V - V diag(w)|_1 <= 20 n u |A|_1``, ``|V^H V - I|_1 <= 20 n u``, and each eigenvalue is within ``10 n
     u |A|_1``; of complex matrices three times as much. Eigenvalues much smaller than the largest therefore

@@ -124,11 +124,11 @@ def svd(
     make V of P, and QR of A V gives U, so both are orthonormal for any rank.
 
     With k up to 4: one-sided Jacobi (Hestenes 1958) with the preconditioning of Drmac and Veselic (2008).
-    Columns are sorted by length, and rows, where m and n are up to 4, by their largest element (Cox and Higham
-    1998). QR gives R. Plane rotations make the rows of R orthogonal, in sweeps of which every round rotates
-    disjoint pairs, until no pair's cosine is above max(k, 4) u, of complex matrices max(2 k, 4) u; there one
-    row of a pair is first multiplied by the number of magnitude 1 that makes their product real. The lengths
-    of the rows are the singular values, QR of the rows gives V, and QR of A V gives U.
+    Columns are sorted by length, and rows, where m and n are up to 4, by their largest element (Cox and
+    Higham 1998). QR gives R. Plane rotations make the rows of R orthogonal, in sweeps of which every round
+    rotates disjoint pairs, until no pair's cosine is above max(k, 4) u, of complex matrices max(2 k, 4) u;
+    there one row of a pair is first multiplied by the number of magnitude 1 that makes their product real.
+    The lengths of the rows are the singular values, QR of the rows gives V, and QR of A V gives U.
 
     The order of operations is fixed. Bits do not depend on the batch, the neighbours, strides, threads or the
     instruction set, except for the portable kernels on a CPU without FMA.

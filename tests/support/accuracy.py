@@ -285,8 +285,8 @@ def assert_matches_reference(isa, gufunc, *operands):
 
 
 def realified(a):
-    """A real matrix that has the eigenvalues of a Hermitian one, or the singular values of a complex one, each
-    twice."""
+    """A real matrix that has the eigenvalues of a Hermitian one, or the singular values of a complex one,
+    each twice."""
     return np.block([[a.real, -a.imag], [a.imag, a.real]]) if np.iscomplexobj(a) else a
 
 
