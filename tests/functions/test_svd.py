@@ -194,8 +194,8 @@ def test_graded_values_are_relatively_accurate(isa, dtype, shape, upwards, rng):
 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 3), (4, 4), (4, 2), (3, 4)], ids=str)
 def test_rows_and_columns_graded_in_any_order(isa, number, shape, rng):
-    """D B E: the relative error of each singular value depends on B alone, as the eigenvalues of its exact
-    Gram matrix say."""
+    """D B E: the relative error of each singular value depends on B alone, as the eigenvalues of the exact
+    Gram matrix say. Minors of B may be worse than its condition."""
     info = np.finfo(number)
     step = 1e-6 if info.bits == 64 else 1e-3
     for _ in range(20):
@@ -205,7 +205,7 @@ def test_rows_and_columns_graded_in_any_order(isa, number, shape, rng):
         small, times = a if shape[0] <= shape[1] else a.conj().mT, 2 if number.kind == "c" else 1
         wide = [[Fraction(x) for x in row] for row in realified(small).tolist()]
         gram = [[sum(x * y for x, y in zip(one, other, strict=True)) for other in wide] for one in wide]
-        limit = Fraction(float(100 * info.eps * np.linalg.cond(b))) * Fraction(999983, 1000003)
+        limit = Fraction(float(1000 * info.eps * np.linalg.cond(b))) * Fraction(999983, 1000003)
         for values in (smallmm.svdvals(a), smallmm.svd(a).S):
             for j, value in enumerate(values[::-1]):
                 assert eigenvalues_below(gram, (Fraction(float(value)) * (1 - limit)) ** 2) <= times * j

@@ -52,34 +52,34 @@ template <class A> __device__ inline bool load(Work &w, const A &from, T &larges
 __device__ inline T add_square(T x, T sum) { return multiply_add(x, x, sum); }
 __device__ inline T add_square(Number x, T sum) { return add_square(x.im, add_square(x.re, sum)); }
 
-/* Part by part: else numbers would leave registers at N = 2. */
-__device__ inline T chosen(bool first, T x, T y) { return first ? x : y; }
-__device__ inline Number chosen(bool first, Number x, Number y) {
-    return {chosen(first, x.re, y.re), chosen(first, x.im, y.im)};
+template <class X> __device__ inline void exchange_if(bool condition, X &x, X &y) {
+    const X was = x;
+    x = select(condition, y, x);
+    y = select(condition, was, y);
 }
 
-/* Rows by their largest element, the largest first. */
+/* Rows by their largest element, the largest first: neighbours are exchanged until all are in order. */
 __device__ inline void sort_rows(Work &w) {
     T largest[M];
-    int place[M];
 #pragma unroll
     for (int i = 0; i < M; i++) {
         largest[i] = 0;
 #pragma unroll
         for (int j = 0; j < N; j++) measure(w.x[i * PITCH + j], largest[i]);
     }
-#pragma unroll
-    for (int i = 0; i < M; i++) place[i] = place_of<M>(largest, i);
     wait();
     EACH(int j = lane(); j < N; j += LANES) {
-        Element column[M];
+        T key[M];
 #pragma unroll
-        for (int i = 0; i < M; i++) column[i] = w.x[i * PITCH + j];
+        for (int i = 0; i < M; i++) key[i] = largest[i];
 #pragma unroll
-        for (int e = 0; e < M * M; e++) {
-            Element &to = w.x[e / M * PITCH + j];
-            to = chosen(place[e % M] == e / M, column[e % M], to);
-        }
+        for (int last = M - 1; last > 0; last--)
+#pragma unroll
+            for (int i = 0; i < last; i++) {
+                const bool later = key[i + 1] > key[i];
+                exchange_if(later, key[i], key[i + 1]);
+                exchange_if(later, w.x[i * PITCH + j], w.x[(i + 1) * PITCH + j]);
+            }
     }
     wait();
 }
@@ -195,6 +195,12 @@ __device__ inline T length_of(T *x) {
 template <class X> __device__ inline T length_of(X x) {
     const T squares = squares_of(x, 1, N, 1);
     return squares < SQUARES_LOW ? product(root(squares_of(x, 1, N, SCALE_UP)), SCALE_DOWN) : root(squares);
+}
+
+/* Part by part: else numbers would leave registers at N = 2. */
+__device__ inline T chosen(bool first, T x, T y) { return first ? x : y; }
+__device__ inline Number chosen(bool first, Number x, Number y) {
+    return {chosen(first, x.re, y.re), chosen(first, x.im, y.im)};
 }
 
 /* Singular values descend, and columns of V with them; or the rotated rows, conjugated, become columns of V P in that

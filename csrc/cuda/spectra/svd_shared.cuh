@@ -18,7 +18,9 @@ constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 
 static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
 
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+/* Large blocks leave each other room: else the compiler takes registers for one alone. */
+extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 256 ? 2 : 1)
+    SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     constexpr int S = VECTORS ? int(SMM_SVD_s) : int(SMM_SVDVALS_s);
     constexpr int LARGE = WIDE ? SMM_SVD_vt : SMM_SVD_u, SMALL = WIDE ? SMM_SVD_u : SMM_SVD_vt;
     with_work<Work, MATRICES>(args, [&](Work &w, long long q) {
