@@ -13,7 +13,7 @@ template <int N> struct Bidiagonal {
 };
 
 /* What is negligible. */
-template <int N> __device__ inline T tolerance_of(const Bidiagonal<N> &b) {
+template <int N, class X> __device__ inline T tolerance_of(const X &b) {
     T largest = fabs(b.d[0]);
     EACH(int i = 1; i < N; i++) {
         if (fabs(b.d[i]) > largest) largest = fabs(b.d[i]);
@@ -23,7 +23,7 @@ template <int N> __device__ inline T tolerance_of(const Bidiagonal<N> &b) {
 }
 
 /* Whether element i beside the diagonal is not negligible; otherwise it becomes zero. */
-template <int N> __device__ inline bool counts(Bidiagonal<N> &b, T tolerance, int i) {
+template <class X> __device__ inline bool counts_in(X &b, T tolerance, int i) {
     const bool is_large = fabs(b.e[i]) > tolerance;
     if (!is_large) b.e[i] = 0;
     return is_large;
@@ -46,7 +46,7 @@ __device__ inline Beginning begin_two(T d, T e, T below) {
 }
 
 /* has_zero: an element of the diagonal is negligible. */
-template <int N> __device__ inline Beginning begin_sweep(const Bidiagonal<N> &b, int from, int to, bool has_zero) {
+template <class X> __device__ inline Beginning begin_sweep(const X &b, int from, int to, bool has_zero) {
     const T d = b.d[from], e = b.e[from];
     if (to - from == 1) return begin_two(d, e, b.d[to]);
     if (has_zero) return {d, e, true};
@@ -76,49 +76,65 @@ __device__ inline void rotate_pair(T &x, T &y, T c, T s) {
     y = multiply_add(-s, here, product(c, there));
 }
 
-/* The rotations of a sweep: of columns i and i + 1, then of these rows. Where there are only two, they are done. */
-template <int N> __device__ inline void find_rotations(Bidiagonal<N> &b, Sweep<N> &sweep, bool has_zero) {
-    const int from = sweep.from, to = sweep.to;
+/* What a sweep leaves: whether all elements beside the diagonal still count, and whether one of the diagonal is
+ * negligible. */
+struct Left {
+    bool all_count, has_zero;
+};
+
+/* The rotations of a sweep over rows from .. to: of columns i and i + 1, which keep(i, c, s) gets, then of these rows.
+ * Where there are only two, they are done. */
+template <class X, class Keep>
+__device__ inline Left find_rotations(X &b, int from, int to, bool has_zero, T tolerance, Keep keep) {
     const Beginning start = begin_sweep(b, from, to, has_zero);
     T f = start.f, g = start.g, d = b.d[from], left_c = 1, left_s = 0, e = 0, ahead = b.e[from];
+    Left left = {to - from > 1, false};
     EACH_STEP(int i = from; i < to; i++) {
         T c, s;
         const T beside = ahead, next = b.d[i + 1];
         ahead = b.e[i + 1]; /* nothing waits for it */
         if (i > from) g = start.zero ? beside : product(left_s, beside);
         const T r = turn(f, g, c, s);
-        if (i > from) b.e[i - 1] = start.zero ? product(left_s, r) : r;
+        if (i > from) {
+            const T above = start.zero ? product(left_s, r) : r;
+            b.e[i - 1] = above;
+            left.all_count &= fabs(above) > tolerance;
+        }
         e = product(left_c, beside);
         rotate_pair(d, e, c, s);
         if (start.zero) e = 0;
         T below = product(c, next);
-        const T straight = below;
-        b.d[i] = turn(d, product(s, next), left_c, left_s);
+        const T straight = below, along = turn(d, product(s, next), left_c, left_s);
+        b.d[i] = along;
+        left.has_zero |= !(fabs(along) > tolerance);
         rotate_pair(e, below, left_c, left_s);
         f = start.zero ? straight : e;
         d = below;
-        sweep.c[i] = c;
-        sweep.s[i] = s;
+        keep(i, c, s);
     }
     b.d[to] = d;
     b.e[to - 1] = to - from == 1 ? T(0) : e;
+    left.all_count &= fabs(e) > tolerance;
+    left.has_zero |= !(fabs(d) > tolerance);
+    return left;
 }
 
 /* The magnitudes of d become the singular values, the columns of v, if there are any, are rotated; the result: how
  * many elements beside the diagonal are not negligible when the matrix is given up. */
 template <int N, class V> __device__ inline int diagonalise_nearby(Bidiagonal<N> &b, V *v) {
-    const T tolerance = tolerance_of(b);
+    const T tolerance = tolerance_of<N>(b);
     wait();
     sweep(b.sweeps, v, [&](Sweep<N> &found, int number) {
         int from = 0, to = 0;
         bool has_zero = false;
-        if (number < BIDIAGONAL_SWEEPS * N) find_block<N>(from, to, [&](int i) { return counts(b, tolerance, i); });
+        if (number < BIDIAGONAL_SWEEPS * N) find_block<N>(from, to, [&](int i) { return counts_in(b, tolerance, i); });
         EACH(int i = from + lane(); i <= to; i += LANES_OF_WARP) has_zero |= !(fabs(b.d[i]) > tolerance);
         has_zero = votes(has_zero);
         if (lane()) return;
         found.from = from;
         found.to = to;
-        if (to) find_rotations(b, found, has_zero);
+        if (!to) return;
+        find_rotations(b, from, to, has_zero, tolerance, [&](int i, T c, T s) { found.c[i] = c, found.s[i] = s; });
     });
     int left = 0;
     EACH(int i = 0; i < N - 1; i++) left += b.e[i] != 0;

@@ -1,8 +1,7 @@
 /* eigh_rows.cuh: what eigh.cuh does to make A tridiagonal, and to form Q, by lanes of a part of a warp that have rows
  * of A, and then columns of Q, in registers: with the same bits, but for signs of zeros. Loops over columns have
  * constant ends, STEP of them for each text. */
-
-constexpr int OWN = (N + LANES - 1) / LANES, STEP = 8;
+#include "columns.cuh"
 
 /* Elements of a row of a reflector v, which is zero above its 1, and of w = tau B v. */
 struct alignas(sizeof(Element) < 16 ? 2 * sizeof(Element) : 16) Beside {
@@ -12,12 +11,6 @@ struct Rows {
     Vectors<N> a; /* the triangle in question of A, then reflectors in rows, then Q */
     Element tau[N];
 };
-
-/* Of own row r, which is i. */
-template <class RUN> __device__ inline void each_own(RUN run) {
-#pragma unroll
-    for (int r = 0; r < OWN; r++) run(r, lane() + r * LANES);
-}
 
 /* Row and column k: a reflector, and B = H^H B H of what is right of it and below, k being FROM .. FROM + STEP. */
 template <int FROM, class D>
@@ -83,33 +76,6 @@ __device__ inline void reduce_columns(Rows &x, Element (&a)[OWN][N], Beside *fir
     if constexpr (FROM + STEP < N) reduce_columns<FROM + STEP>(x, a, first, then, t);
 }
 
-/* Q = H_0 H_1 ... of own columns, from the last on. */
-template <int FROM> __device__ inline void form_columns(Rows &x, Element (&q)[OWN][N]) {
-    if constexpr (FROM + STEP < N) form_columns<FROM + STEP>(x, q);
-#pragma unroll 1
-    for (int k = least(FROM + STEP, N - 1) - 1; k >= FROM; k--) {
-        const Element tau = x.tau[k];
-        Element w[OWN];
-        each_own([&](int r, int) { w[r] = element_of(0); });
-#pragma unroll
-        for (int i = FROM; i < N; i++) {
-            const Element v = x.a.at(k, i);
-            each_own([&](int r, int) { w[r] = multiply_add(conjugate(v), q[r][i], w[r]); });
-        }
-        each_own([&](int r, int) { w[r] = product(tau, w[r]); });
-#pragma unroll
-        for (int i = FROM; i < N; i++) {
-            const Element v = x.a.at(k, i);
-            each_own([&](int r, int j) {
-                if (COMPLEX && j == k + 1 && i > j)
-                    q[r][i] = product(negative(tau), v);
-                else
-                    q[r][i] = multiply_subtract(v, w[r], q[r][i]);
-            });
-        }
-    }
-}
-
 /* T comes to t, and Q takes the place of A. The result undoes the scaling of A, or is NaN where A is not finite. */
 template <class D, class A>
 __device__ inline T reduce_rows(Rows &x, Beside *first, Beside *then, const D &t, const A &from) {
@@ -129,11 +95,8 @@ __device__ inline T reduce_rows(Rows &x, Beside *first, Beside *then, const D &t
     wait();
     reduce_columns<0>(x, a, first, then, t);
     if constexpr (VECTORS) {
-        each_own([&](int r, int j) {
-#pragma unroll
-            for (int i = 0; i < N; i++) a[r][i] = element_of(i == j);
-        });
-        form_columns<0>(x, a);
+        make_unit(a);
+        form_columns<N - 1, 1>(a, [&](int k, int i) { return Element(x.a.at(k, i)); }, x.tau);
         wait();
         each_own([&](int r, int j) {
 #pragma unroll

@@ -37,40 +37,54 @@ void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_shared, .lanes = lanes, .threads = threads};
 }
 
-enum { EIGH_MATRICES = 32 }; /* of a block, in phases */
+enum { PHASES_MATRICES = 32 }; /* of a block, in phases */
 
-static bool has_vectors(const smm_cuda_problem *p) { return p->op == SMM_OP_EIGH; }
+static bool has_vectors(const smm_cuda_problem *p) {
+    return p->op == SMM_OP_EIGH || p->op == SMM_OP_SVD || p->op == SMM_OP_SVD_FULL;
+}
 static int parts_of(const smm_cuda_problem *p) { return bytes_of(p) / bytes_of_part(p); }
 static int round_up(int x, int unit) { return ceil_div(x, unit) * unit; }
 
-/* Bytes of Shared of eigh_phases.cuh. */
-static int eigh_phases_bytes(const smm_cuda_problem *p, int lanes, int groups) {
-    const int n = p->n, part = bytes_of_part(p), size = bytes_of(p), unit = most(16, least(lanes * size, 64));
-    const int staged = 4 * round_up(n - 1, 4) * 2 * part, beside = round_up(4 * n * size, 16);
-    const int group = round_up(most(staged, beside) + (n * pitch_of(n) + n) * size, 16);
+/* Bytes of the sweeps that phases.cuh stages, of matrices of order n. */
+static int staged_bytes(const smm_cuda_problem *p, int n) { return 4 * round_up(n - 1, 4) * 2 * bytes_of_part(p); }
+
+/* Bytes of Phases of phases.cuh, of so many groups, each of which has so many bytes to itself. */
+static int phases_bytes(const smm_cuda_problem *p, int n, int lanes, int groups, int group) {
+    const int unit = most(16, least(lanes * bytes_of(p), 64));
     const int apart = group + (3 * unit - group % (2 * unit)) % (2 * unit);
-    const int sweeps = (has_vectors(p) ? EIGH_MATRICES : 1) * (3 * n + 4) * (int)sizeof(short);
-    return round_up(groups * apart + EIGH_MATRICES * ((2 * n + 1) * part + (int)sizeof(int)) + sweeps, 16);
+    const int sweeps = (has_vectors(p) ? PHASES_MATRICES : 1) * (3 * n + 4) * (int)sizeof(short);
+    const int numbers = PHASES_MATRICES * ((2 * n + 1) * bytes_of_part(p) + (int)sizeof(int));
+    return round_up(groups * apart + numbers + sweeps, 16);
+}
+
+/* The grid of blocks that stay, and their shared memory. */
+static bool phases_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int n, int group, smm_cuda_grid *grid) {
+    if (x->lanes < 2 || x->lanes > 32 || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    grid->shared = phases_bytes(p, n, x->lanes, grid->matrices, group);
+    grid->matrices = PHASES_MATRICES;
+    grid->resident = SMM_CUDA_AS_MANY_AS_FIT;
+    return true;
+}
+
+/* Bytes of Outside of phases.cuh. */
+static double phases_workspace(const smm_cuda_problem *p, int n) {
+    const int numbers = 2 * (n * n * 11 / 8) + n * n * parts_of(p);
+    return has_vectors(p) ? round_up(numbers * bytes_of_part(p), 16) : 0;
 }
 
 /* Each lane of a matrix has rows in registers. Smaller orders are of Jacobi's method. */
 bool smm_eigh_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { JACOBI_MOST = 4 };
     const int most_bytes = parts_of(p) > 1 ? 256 : 512; /* of these rows */
-    if (p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) return false;
-    if (x->lanes < 2 || x->lanes > 32 || p->n <= JACOBI_MOST || !smm_cuda_whole_matrices(p, x, grid)) return false;
-    if (ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > most_bytes) return false;
-    grid->shared = eigh_phases_bytes(p, x->lanes, grid->matrices);
-    grid->matrices = EIGH_MATRICES;
-    grid->resident = SMM_CUDA_AS_MANY_AS_FIT;
-    return true;
+    const int n = p->n, size = bytes_of(p), beside = round_up(4 * n * size, 16);
+    const int group = round_up(most(staged_bytes(p, n), beside) + (n * pitch_of(n) + n) * size, 16);
+    if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || n < 2) return false;
+    return phases_fit(p, x, n, group, grid) && ceil_div(n, x->lanes) * n * size <= most_bytes;
 }
 
-/* Bytes of Outside of eigh_phases.cuh. */
 double smm_eigh_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     (void)x, (void)args;
-    const int n = p->n, numbers = 2 * (n * n * 11 / 8) + n * n * parts_of(p);
-    return has_vectors(p) ? round_up(numbers * bytes_of_part(p), 16) : 0;
+    return phases_workspace(p, p->n);
 }
 
 /* Of many matrices; of few, all lanes of each take least time. As timed on an H200 (November 2026). */
@@ -118,6 +132,32 @@ void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     while (!smm_cuda_are_few(p, x) && x->lanes < 32 &&
            x->threads / x->lanes * svd_matrix_bytes(p, x->lanes) > MOST_SHARED)
         x->lanes *= 2;
+}
+
+/* Each lane of a matrix has rows in registers, then columns. */
+bool smm_svd_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MOST_JACOBI = 4, MOST_BYTES = 512 /* of these lines */ };
+    const int n = least(p->m, p->n), m = most(p->m, p->n), size = bytes_of(p);
+    const int lines = most(staged_bytes(p, n), round_up(4 * n * size + n * (int)sizeof(int), 2 * size));
+    const int room = most(m * pitch_of(n), has_vectors(p) ? n * pitch_of(m) : 1);
+    const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVDVALS || (p->op == SMM_OP_SVD_FULL && m == n);
+    if (!serves || n <= MOST_JACOBI || !phases_fit(p, x, n, round_up(lines + room * size, 16), grid)) return false;
+    return most(ceil_div(m, x->lanes) * n, ceil_div(n, x->lanes) * m) * size <= MOST_BYTES;
+}
+
+double smm_svd_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
+    (void)x, (void)args;
+    return phases_workspace(p, least(p->m, p->n));
+}
+
+/* As smm_eigh_phases_baseline(): not measured. */
+void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const int n = least(p->m, p->n);
+    const bool serves = !p->small && n > 8, large = bytes_of(p) >= 8; /* elements */
+    const int lanes = n <= (large ? 12 : 16) ? 8 : n <= 16 || !large ? 16 : 32;
+    smm_cuda_grid grid;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_phases, .lanes = serves ? lanes : 0, .threads = 64};
+    while (x->lanes && x->lanes < 32 && !smm_svd_phases_fits(p, x, &grid)) x->lanes *= 2;
 }
 
 /* Bytes of Work of eig.cuh; of square roots of real matrices it has complex ones, too. */

@@ -35,8 +35,7 @@ struct Work {
 };
 
 /* A. The largest magnitude of a part, and whether all are finite, for all lanes. */
-template <class A> __device__ inline bool load(Work &w, const A &from, T &largest) {
-    Element *const to = KEEPS_A ? w.a : w.x;
+template <class A> __device__ inline bool load(Element *to, const A &from, T &largest) {
     if constexpr (FEW) from.template load<M, N>(to);
     bool finite = true;
     largest = 0;
@@ -46,6 +45,17 @@ template <class A> __device__ inline bool load(Work &w, const A &from, T &larges
         finite &= measure(y, largest);
     }
     return meet(largest, finite);
+}
+
+/* The same, times a power of two that brings the largest to about 1. */
+template <class A> __device__ inline bool load_scaled(Element *to, const A &from, T &scale) {
+    T largest;
+    const bool finite = load(to, from, largest);
+    scale = finite ? scale_for(largest) : T(1);
+    EACH(int e = lane(); e < M * N && scale != 1; e += LANES)
+        to[e / N * PITCH + e % N] = scaled(to[e / N * PITCH + e % N], scale);
+    wait();
+    return finite;
 }
 
 /* sum + |x|^2 */
@@ -297,18 +307,23 @@ template <class Large> __device__ inline void form_large(Work &w, const Large &t
     if constexpr (FEW) to.template store<M, COLUMNS>(few);
 }
 
+/* The results of a matrix that is not finite, or was given up. */
+template <class S, class Large, class Small>
+__device__ inline void give_nothing(const S &s, const Large &large, const Small &small) {
+    for (int j = lane(); j < N; j += LANES) s.put(0, j, not_a_number());
+    if constexpr (VECTORS) {
+        for (int e = lane(); e < N * N; e += LANES) small.put(e / N, e % N, not_an_element());
+        for (int e = lane(); e < M * COLUMNS; e += LANES) large.put(e / COLUMNS, e % COLUMNS, not_an_element());
+    }
+}
+
 /* s is a row; of A that is wide, a and large are turned, else small is. The result is info. */
 template <class A, class S, class Large, class Small>
 __device__ inline int svd(Work &w, const A &a, const S &s, const Large &large, const Small &small) {
-    T largest;
-    const bool finite = load(w, a, largest);
-    const T scale = finite ? scale_for(largest) : T(1);
+    T scale;
+    const bool finite = load_scaled(KEEPS_A ? w.a : w.x, a, scale);
     int info = 0;
     if (finite) {
-        Element *const x = KEEPS_A ? w.a : w.x;
-        EACH(int e = lane(); e < M * N && scale != 1; e += LANES)
-            x[e / N * PITCH + e % N] = scaled(x[e / N * PITCH + e % N], scale);
-        wait();
         if constexpr (BY_JACOBI) {
             reduce(w);
             info = orthogonalise<N>([&](int i, int j) { return rotate(w.r.from(i, 0), w.r.from(j, 0)); });
@@ -326,11 +341,7 @@ __device__ inline int svd(Work &w, const A &a, const S &s, const Large &large, c
             form_large(w, large);
         }
     } else {
-        for (int j = lane(); j < N; j += LANES) s.put(0, j, not_a_number());
-        if constexpr (VECTORS) {
-            for (int e = lane(); e < N * N; e += LANES) small.put(e / N, e % N, not_an_element());
-            for (int e = lane(); e < M * COLUMNS; e += LANES) large.put(e / COLUMNS, e % COLUMNS, not_an_element());
-        }
+        give_nothing(s, large, small);
     }
     return info;
 }
