@@ -47,10 +47,10 @@ __device__ inline Beginning begin_two(T d, T e, T below) {
 
 /* has_zero: an element of the diagonal is negligible. */
 template <class X> __device__ inline Beginning begin_sweep(const X &b, int from, int to, bool has_zero) {
-    const T d = b.d[from], e = b.e[from];
-    if (to - from == 1) return begin_two(d, e, b.d[to]);
+    const T d = pick(b.d, from), e = pick(b.e, from);
+    if (to - from == 1) return begin_two(d, e, pick(b.d, to));
     if (has_zero) return {d, e, true};
-    const T f = fabs(b.d[to - 1]), g = fabs(b.e[to - 1]), h = fabs(b.d[to]), gg = product(g, g);
+    const T f = fabs(pick(b.d, to - 1)), g = fabs(pick(b.e, to - 1)), h = fabs(pick(b.d, to)), gg = product(g, g);
     const T sum = f + h, difference = f - h;
     const T twice = root(multiply_add(sum, sum, gg)) + root(multiply_add(difference, difference, gg));
     const T shift = quotient_of(product(f + f, h), twice), ratio = quotient_of(shift, d);
@@ -84,18 +84,19 @@ struct Left {
 
 /* The rotations of a sweep over rows from .. to: of columns i and i + 1, which keep(i, c, s) gets, then of these rows.
  * Where there are only two, they are done. */
-template <class X, class Keep>
+template <int N, class X, class Keep>
 __device__ inline Left find_rotations(X &b, int from, int to, bool has_zero, T tolerance, Keep keep) {
     const Beginning start = begin_sweep(b, from, to, has_zero);
-    T f = start.f, g = start.g, d = b.d[from], left_c = 1, left_s = 0, e = 0, ahead = b.e[from];
+    T f = start.f, g = start.g, d = pick(b.d, from), left_c = 1, left_s = 0, e = 0, ahead = FEW ? T(0) : T(b.e[from]);
     Left left = {to - from > 1, false};
-    EACH_STEP(int i = from; i < to; i++) {
+    EACH_STEP(int i = FEW ? 0 : from; i < (FEW ? N - 1 : to); i++) {
+        if (FEW && (i < from || i >= to)) continue;
         T c, s;
-        const T beside = ahead, next = b.d[i + 1];
-        ahead = b.e[i + 1]; /* nothing waits for it */
+        const T beside = FEW ? T(b.e[i]) : ahead, next = b.d[i + 1];
+        if (!FEW) ahead = b.e[i + 1]; /* nothing waits for it */
         if (i > from) g = start.zero ? beside : product(left_s, beside);
         const T r = turn(f, g, c, s);
-        if (i > from) {
+        if (i > 0 && i > from) {
             const T above = start.zero ? product(left_s, r) : r;
             b.e[i - 1] = above;
             left.all_count &= fabs(above) > tolerance;
@@ -112,8 +113,8 @@ __device__ inline Left find_rotations(X &b, int from, int to, bool has_zero, T t
         d = below;
         keep(i, c, s);
     }
-    b.d[to] = d;
-    b.e[to - 1] = to - from == 1 ? T(0) : e;
+    put(b.d, to, d);
+    put(b.e, to - 1, to - from == 1 ? T(0) : e);
     left.all_count &= fabs(e) > tolerance;
     left.has_zero |= !(fabs(d) > tolerance);
     return left;
@@ -128,13 +129,19 @@ template <int N, class V> __device__ inline int diagonalise_nearby(Bidiagonal<N>
         int from = 0, to = 0;
         bool has_zero = false;
         if (number < BIDIAGONAL_SWEEPS * N) find_block<N>(from, to, [&](int i) { return counts_in(b, tolerance, i); });
-        EACH(int i = from + lane(); i <= to; i += LANES_OF_WARP) has_zero |= !(fabs(b.d[i]) > tolerance);
+        EACH(int i = FEW ? 0 : from + lane(); i <= (FEW ? N - 1 : to); i += LANES_OF_WARP)
+            has_zero |= i >= from && i <= to && !(fabs(b.d[i]) > tolerance);
         has_zero = votes(has_zero);
         if (lane()) return;
         found.from = from;
         found.to = to;
         if (!to) return;
-        find_rotations(b, from, to, has_zero, tolerance, [&](int i, T c, T s) { found.c[i] = c, found.s[i] = s; });
+        find_rotations<N>(b, from, to, has_zero, tolerance, [&](int i, T c, T s) {
+            if (!FEW)
+                found.c[i] = c, found.s[i] = s;
+            else if (v)
+                rotate_columns<V::PITCH, V::HEIGHT>(v->x + i, c, s);
+        });
     });
     int left = 0;
     EACH(int i = 0; i < N - 1; i++) left += b.e[i] != 0;

@@ -38,6 +38,7 @@ void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
 }
 
 enum { PHASES_MATRICES = 32 }; /* of a block, in phases */
+enum { MOST_JACOBI = 4 };      /* as JACOBI_MOST of jacobi.cuh */
 
 static bool has_vectors(const smm_cuda_problem *p) {
     return p->op == SMM_OP_EIGH || p->op == SMM_OP_SVD || p->op == SMM_OP_SVD_FULL;
@@ -96,18 +97,25 @@ void smm_eigh_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
     while (x->lanes && x->lanes < 32 && !smm_eigh_phases_fits(p, x, &grid)) x->lanes *= 2;
 }
 
+/* Whether a thread has a matrix in registers. */
+static bool svd_is_few(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    enum { MOST_ROWS = 8 }; /* of real ones that are bidiagonalised */
+    const bool few = !smm_is_complex(p->dtype) && least(p->m, p->n) > MOST_JACOBI && most(p->m, p->n) <= MOST_ROWS;
+    return smm_cuda_are_few(p, x) || (x->lanes == 1 && few);
+}
+
 /* Bytes of Work of svd.cuh. */
 static int svd_matrix_bytes(const smm_cuda_problem *p, int lanes) {
     const int n = least(p->m, p->n), size = bytes_of(p);
-    const int x = most(p->m, p->n) * pitch_of(n), a = n <= 4 ? x : 1;
-    const int r = n <= 4 || p->op != SMM_OP_SVDVALS ? n * pitch_of(n) : 1;
+    const int x = most(p->m, p->n) * pitch_of(n), a = n <= MOST_JACOBI ? x : 1;
+    const int r = n <= MOST_JACOBI || p->op != SMM_OP_SVDVALS ? n * pitch_of(n) : 1;
     const int others = 3 * n * bytes_of_part(p) + n * (int)sizeof(int) + sweeps_bytes(p, n, lanes);
     return ceil_div((x + a + n + r) * size + others, size) * size;
 }
 
 bool smm_svd_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVD_FULL || p->op == SMM_OP_SVDVALS;
-    return serves && smm_cuda_work_fits(p, x, smm_cuda_are_few(p, x), svd_matrix_bytes(p, x->lanes), grid);
+    return serves && smm_cuda_work_fits(p, x, svd_is_few(p, x), svd_matrix_bytes(p, x->lanes), grid);
 }
 
 double smm_svd_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
@@ -136,7 +144,7 @@ void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
 
 /* Each lane of a matrix has rows in registers, then columns. */
 bool smm_svd_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_JACOBI = 4, MOST_BYTES = 512 /* of these lines */ };
+    enum { MOST_BYTES = 512 }; /* of these lines */
     const int n = least(p->m, p->n), m = most(p->m, p->n), size = bytes_of(p);
     const int lines = most(staged_bytes(p, n), round_up(4 * n * size + n * (int)sizeof(int), 2 * size));
     const int room = most(m * pitch_of(n), has_vectors(p) ? n * pitch_of(m) : 1);

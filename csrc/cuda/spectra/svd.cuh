@@ -187,7 +187,7 @@ __device__ inline void bidiagonalise(Work &w) {
     }
     wait(); /* for the last element of the diagonal */
     if constexpr (VECTORS) {
-        for (int e = lane(); e < N * N; e += LANES) w.r.at(e / N, e % N) = w.x[e / N * PITCH + e % N];
+        EACH(int e = lane(); e < N * N; e += LANES) w.r.at(e / N, e % N) = w.x[e / N * PITCH + e % N];
         wait();
         form_vectors(w.r, w.tau);
     }
@@ -243,13 +243,32 @@ template <class S> __device__ inline void arrange(Work &w, const S &to, T back) 
     wait();
 }
 
+/* The same by a thread that has columns of V in registers, where they stay. */
+template <class S> __device__ inline void arrange_few(Work &w, const S &to, T back) {
+    EACH(int j = 0; j < N; j++) w.s[j] = fabs(w.b.d[j]);
+    EACH(int last = N - 1; last > 0; last--)
+        EACH(int j = 0; j < last; j++) {
+            const T here = w.s[j], next = w.s[j + 1];
+            const bool turned = next > here;
+            w.s[j] = turned ? next : here;
+            w.s[j + 1] = turned ? here : next;
+            EACH(int i = 0; i < N && VECTORS; i++) {
+                const Element x = w.r.at(i, j), y = w.r.at(i, j + 1);
+                w.r.at(i, j) = chosen(turned, y, x);
+                w.r.at(i, j + 1) = chosen(turned, x, y);
+            }
+        }
+    EACH(int j = 0; j < N; j++) w.s[j] = product(w.s[j], back);
+    to.template store<1, N>(w.s);
+}
+
 /* V. The largest element of each column, the first of equals, is positive. */
 __device__ inline void form_small(Work &w) {
     if constexpr (BY_JACOBI) factor_in_memory<N, N, PITCH>(w.x, w.tau);
     EACH(int j = lane(); j < N; j += LANES) {
         const auto v = w.r.from(0, j);
         if constexpr (BY_JACOBI) form_column<N, N, PITCH>(w.x, w.tau, j, v, Rows::PITCH);
-        give_turned([&](int i) { return BY_JACOBI ? Element(v[i * Rows::PITCH]) : w.x[i * PITCH + j]; }, N,
+        give_turned([&](int i) { return BY_JACOBI || FEW ? Element(v[i * Rows::PITCH]) : w.x[i * PITCH + j]; }, N,
                     [&](int i, Element y) { v[i * Rows::PITCH] = y; });
     }
     wait();
@@ -333,7 +352,10 @@ __device__ inline int svd(Work &w, const A &a, const S &s, const Large &large, c
         }
     }
     if (finite && !info) {
-        arrange(w, s, reciprocal(scale));
+        if constexpr (FEW && !BY_JACOBI)
+            arrange_few(w, s, reciprocal(scale));
+        else
+            arrange(w, s, reciprocal(scale));
         if constexpr (VECTORS) {
             form_small(w);
             multiply(w, a, scale);

@@ -51,7 +51,7 @@ struct BidiagonalIteration {
         for (int i = from; i <= to; i++) has_zero |= !(fabs(x.d[i]) > tolerance);
     }
     template <class Keep> __device__ bool sweep(const Chain &x, int from, int to, Keep keep) {
-        const Left left = find_rotations(x, from, to, has_zero, tolerance, keep);
+        const Left left = find_rotations<N>(x, from, to, has_zero, tolerance, keep);
         has_zero = left.has_zero;
         return left.all_count;
     }

@@ -6,6 +6,7 @@
  * conjugated: A^T = U' S V'^H is A = conj(V') S U'^T. May overwrite A in place, matrix by
  * matrix: all of a matrix is read before anything of it is written.
  * Limits: LANES a power of two, THREADS where it is more than a warp; MATRICES * LANES = THREADS. */
+#define SMM_FEW (SMM_SHARED == 0 && !SMM_OUTSIDE)
 #include "common.cuh"
 #include "lanes.cuh"
 #include "householder.cuh"
