@@ -53,9 +53,10 @@ def test_few_rows(emulated, kernel, dtypes):
     emulated("run.py", kernel, "--rows", "few", "--cases", 2 * CASES, "--dtypes", *dtypes)
 
 
-def test_rounds(emulated):
+@pytest.mark.parametrize("kernel", ["eigh_phases", "svd_phases"])
+def test_rounds(emulated, kernel):
     """Of some of the matrices of a block there is no room for all rotations: they come in two rounds."""
-    emulated("run.py", "eigh_phases", "--order", 5, "--cases", 2 * CASES)
+    emulated("run.py", kernel, "--order", 5, "--cases", 2 * CASES)
 
 
 @pytest.mark.parametrize(
