@@ -39,7 +39,8 @@ struct alignas(16) Outside {
 
 /* Rotations of a sweep for all lanes of a matrix; those outside of it are the identity, which changes at most the sign
  * of a zero. Those of the next sweeps are on their way. */
-constexpr int TOGETHER = 4, SLOTS = (N - 1 + TOGETHER - 1) / TOGETHER * TOGETHER, STAGED = 4;
+constexpr int TOGETHER = 4, SLOTS = (N - 1 + TOGETHER - 1) / TOGETHER * TOGETHER;
+constexpr int STAGED = VECTORS ? 4 : 2;
 struct Staged {
     Turn turns[SLOTS];
 };

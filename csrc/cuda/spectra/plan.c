@@ -47,13 +47,16 @@ static int parts_of(const smm_cuda_problem *p) { return bytes_of(p) / bytes_of_p
 static int round_up(int x, int unit) { return ceil_div(x, unit) * unit; }
 
 /* Bytes of the sweeps that phases.cuh stages, of matrices of order n. */
-static int staged_bytes(const smm_cuda_problem *p, int n) { return 4 * round_up(n - 1, 4) * 2 * bytes_of_part(p); }
+static int staged_of(const smm_cuda_problem *p) { return has_vectors(p) ? 4 : 2; }
+static int staged_bytes(const smm_cuda_problem *p, int n) {
+    return staged_of(p) * round_up(n - 1, 4) * 2 * bytes_of_part(p);
+}
 
 /* Bytes of Phases of phases.cuh, of so many groups, each of which has so many bytes to itself. */
 static int phases_bytes(const smm_cuda_problem *p, int n, int lanes, int groups, int group) {
     const int unit = most(16, least(lanes * bytes_of(p), 64));
     const int apart = group + (3 * unit - group % (2 * unit)) % (2 * unit);
-    const int sweeps = (has_vectors(p) ? PHASES_MATRICES : 1) * (3 * n + 4) * (int)sizeof(short);
+    const int sweeps = (has_vectors(p) ? PHASES_MATRICES : 1) * (3 * n + staged_of(p)) * (int)sizeof(short);
     const int numbers = PHASES_MATRICES * ((2 * n + 1) * bytes_of_part(p) + (int)sizeof(int));
     return round_up(groups * apart + numbers + sweeps, 16);
 }
