@@ -127,15 +127,15 @@ double smm_svd_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parame
 }
 
 void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    /* As timed on an H100 (November 2026). */
+    /* As timed on an H100, matrices of five to eight rows in registers on an H200 (November 2026). */
     const int n = least(p->m, p->n), longer = most(p->m, p->n);
-    int lanes = 1;
-    while (longer > 4 && lanes < (n > 8 ? n : n / 2)) lanes *= 2;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_shared,
-                               .lanes = lanes,
-                               .threads = longer > 4    ? 32
-                                          : longer == 4 ? 256
-                                                        : 128};
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_shared, .lanes = 1};
+    if (svd_is_few(p, x) && longer > 4) {
+        x->threads = p->small ? 32 : longer * bytes_of(p) < 32 ? 64 : 128;
+        return;
+    }
+    while (longer > 4 && x->lanes < (n > 8 ? n : n / 2)) x->lanes *= 2;
+    x->threads = longer > 4 ? 32 : longer == 4 ? 256 : 128;
     if (smm_cuda_is_large_matrix(p)) x->lanes = x->threads = n > 4 ? smm_cuda_lanes_of_large(longer) : 32;
     if (smm_cuda_is_large_matrix(p) || !smm_is_complex(p->dtype)) return;
     enum { MOST_SHARED = 64 << 10 }; /* so that large ones leave room for several blocks */
@@ -161,11 +161,11 @@ double smm_svd_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parame
     return phases_workspace(p, least(p->m, p->n));
 }
 
-/* As smm_eigh_phases_baseline(): not measured. */
+/* Of many matrices, as smm_eigh_phases_baseline(). As timed on an H200 (November 2026). */
 void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int n = least(p->m, p->n);
     const bool serves = !p->small && n > 8, large = bytes_of(p) >= 8; /* elements */
-    const int lanes = n <= (large ? 12 : 16) ? 8 : n <= 16 || !large ? 16 : 32;
+    const int lanes = n <= 12 ? 4 : n <= 20 || !large ? 8 : n <= 24 ? 16 : 32;
     smm_cuda_grid grid;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_phases, .lanes = serves ? lanes : 0, .threads = 64};
     while (x->lanes && x->lanes < 32 && !smm_svd_phases_fits(p, x, &grid)) x->lanes *= 2;
