@@ -96,6 +96,7 @@ typedef struct smm_cuda_parameters {
 typedef struct smm_cuda_grid {
     int matrices, threads; /* of a block */
     int shared;            /* bytes of dynamic shared memory */
+    int least;             /* matrices of a block in a batch that is shared evenly by those that stay; else 0 */
     int resident;          /* blocks that stay on each multiprocessor to the end; 0: as many as the batch needs */
 #define SMM_CUDA_AS_MANY_AS_FIT -1
     int rows, cols; /* of the tile of C of a slice, in a tiled product; else 0 */

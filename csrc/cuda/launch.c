@@ -135,7 +135,7 @@ static long long blocks_of(const smm_cuda_device *device, const smm_cuda_kernel 
     const double most_workspace = 4.0 * (1 << 30), workspace = kernel->workspace * kernel->grid.matrices;
     const int stay = kernel->grid.resident == SMM_CUDA_AS_MANY_AS_FIT ? kernel->at_once : kernel->grid.resident;
     const long long resident = (long long)stay * device->multiprocessors;
-    long long blocks = (batch + kernel->grid.matrices - 1) / kernel->grid.matrices;
+    long long blocks = smm_pieces(batch, kernel->grid.least ? kernel->grid.least : kernel->grid.matrices);
     if (resident && blocks > resident) blocks = resident;
     return (double)blocks * workspace > most_workspace ? (long long)fmax(1, most_workspace / workspace) : blocks;
 }

@@ -7,8 +7,8 @@
  *    and 3 come again.
  * 3. LANES threads have the rows of Q in registers, and rotate them.
  *
- * Grid: blocks stay for the matrices that follow. THREADS / LANES groups of threads take the matrices of a block by
- * turns.
+ * Grid: blocks stay for the matrices that follow, and share them evenly. THREADS / LANES groups of threads take the
+ * matrices of a block by turns.
  * Shared memory: `Phases`. Workspace: of each matrix under way what `Outside` names, if vectors are wanted.
  * Limits: LANES a power of two, from 2 to a warp; THREADS not less than MATRICES.
  *
@@ -169,13 +169,14 @@ __device__ inline void run_phases(const smm_cuda_args &args, Reduce reduce, Fini
     const int group = threadIdx.x / LANES;
     Group &own = x.of_group[group].x;
     const auto chain_of = [&](int m) { return Chain{Column{x.d + m}, Column{x.e + m}}; };
+    const long long of_block = (args.batch + gridDim.x - 1) / gridDim.x, rounds = (of_block + MATRICES - 1) / MATRICES;
+    const int share = static_cast<int>((of_block + rounds - 1) / rounds);
+    const long long begin = static_cast<long long>(blockIdx.x) * share;
     const auto outside_of = [&](int m) {
-        return VECTORS ? static_cast<Outside *>(args.workspace) + static_cast<long long>(blockIdx.x) * MATRICES + m
-                       : nullptr;
+        return VECTORS ? static_cast<Outside *>(args.workspace) + begin + m : nullptr;
     };
-    for (long long first = static_cast<long long>(blockIdx.x) * MATRICES; first < args.batch;
-         first += static_cast<long long>(gridDim.x) * MATRICES) {
-        const int count = args.batch - first < MATRICES ? static_cast<int>(args.batch - first) : MATRICES;
+    for (long long first = begin; first < args.batch; first += static_cast<long long>(gridDim.x) * share) {
+        const int count = args.batch - first < share ? static_cast<int>(args.batch - first) : share;
         for (int m = group; m < count; m += GROUPS) {
             const T back = reduce(own, chain_of(m), first + m);
             if (lane() == 0) x.back[m] = back;

@@ -65,6 +65,7 @@ static int phases_bytes(const smm_cuda_problem *p, int n, int lanes, int groups,
 static bool phases_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int n, int group, smm_cuda_grid *grid) {
     if (x->lanes < 2 || x->lanes > 32 || !smm_cuda_whole_matrices(p, x, grid)) return false;
     grid->shared = phases_bytes(p, n, x->lanes, grid->matrices, group);
+    grid->least = least(grid->matrices, PHASES_MATRICES);
     grid->matrices = PHASES_MATRICES;
     grid->resident = SMM_CUDA_AS_MANY_AS_FIT;
     return true;
