@@ -143,12 +143,14 @@ static long long blocks_of(const smm_cuda_device *device, const smm_cuda_kernel 
 static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_device *device, int ordinal,
                               const smm_cuda_kernel *kernel, smm_cuda_args *args, void *stream) {
     const long long matrices = kernel->grid.matrices, blocks = blocks_of(device, kernel, args->batch);
+    const long long of_block = smm_pieces(args->batch, blocks);
     const double bytes = kernel->workspace * fmin((double)args->batch, (double)(blocks * matrices));
     smm_cuda_resource workspace = {
         .kind = SMM_CUDA_SCRATCH, .device = ordinal, .bytes = (size_t)fmin(bytes, 0x1p60), .stream = stream};
     smm_cuda_status status = bytes > 0 ? smm_cuda_acquire(&workspace) : SMM_CUDA_OK;
     if (status) return status;
     args->workspace = workspace.address;
+    args->share = smm_pieces(of_block, smm_pieces(of_block, matrices));
     args->ahead = kernel->at_once * device->multiprocessors * matrices;
     status = launch_blocks(driver, kernel, args, blocks, stream);
     if (bytes > 0) smm_cuda_release(&workspace);

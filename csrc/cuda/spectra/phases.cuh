@@ -169,14 +169,11 @@ __device__ inline void run_phases(const smm_cuda_args &args, Reduce reduce, Fini
     const int group = threadIdx.x / LANES;
     Group &own = x.of_group[group].x;
     const auto chain_of = [&](int m) { return Chain{Column{x.d + m}, Column{x.e + m}}; };
-    const long long of_block = (args.batch + gridDim.x - 1) / gridDim.x, rounds = (of_block + MATRICES - 1) / MATRICES;
-    const int share = static_cast<int>((of_block + rounds - 1) / rounds);
-    const long long begin = static_cast<long long>(blockIdx.x) * share;
     const auto outside_of = [&](int m) {
-        return VECTORS ? static_cast<Outside *>(args.workspace) + begin + m : nullptr;
+        return VECTORS ? static_cast<Outside *>(args.workspace) + blockIdx.x * args.share + m : nullptr;
     };
-    for (long long first = begin; first < args.batch; first += static_cast<long long>(gridDim.x) * share) {
-        const int count = args.batch - first < share ? static_cast<int>(args.batch - first) : share;
+    for (long long first = blockIdx.x * args.share; first < args.batch; first += gridDim.x * args.share) {
+        const int count = static_cast<int>(args.batch - first < args.share ? args.batch - first : args.share);
         for (int m = group; m < count; m += GROUPS) {
             const T back = reduce(own, chain_of(m), first + m);
             if (lane() == 0) x.back[m] = back;
