@@ -62,7 +62,7 @@ typedef struct smm_cuda_args {
     long long ahead; /* distance in matrices to those of the block that begins when this one ends */
     long long k;    /* of a product its terms; columns of B and C of a solve, of which a kernel takes SMM_K at a time */
     long long m, n; /* of matrices of diagonals, for whose sizes no kernel is compiled: how many there are, the order */
-    long long share; /* matrices of a block at a time that make all blocks which stay take about as many */
+    int share;      /* matrices of a block at a time that make all blocks which stay take about as many */
     void *workspace; /* memory of the device for the matrices under way, if the kernel needs any */
     int dims;
     long long extent[SMM_CUDA_DIMS];

@@ -150,7 +150,7 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_d
     smm_cuda_status status = bytes > 0 ? smm_cuda_acquire(&workspace) : SMM_CUDA_OK;
     if (status) return status;
     args->workspace = workspace.address;
-    args->share = smm_pieces(of_block, smm_pieces(of_block, matrices));
+    args->share = (int)smm_pieces(of_block, smm_pieces(of_block, matrices));
     args->ahead = kernel->at_once * device->multiprocessors * matrices;
     status = launch_blocks(driver, kernel, args, blocks, stream);
     if (bytes > 0) smm_cuda_release(&workspace);

@@ -99,8 +99,8 @@ __device__ __noinline__ RootAndReciprocal slow_root_and_reciprocal(T x) { return
 __device__ inline RootAndReciprocal root_and_reciprocal(T x) {
     constexpr unsigned LOW = DOUBLE ? (1023u - 450) << 20 : (127u - 60) << 23;
     constexpr unsigned HIGH = DOUBLE ? (1023u + 450) << 20 : (127u + 60) << 23;
-    if (FEW) return {root(x), reciprocal(x)}; /* a call would take registers */
     if (leading(x) - LOW < HIGH - LOW) return {ordinary_root(x), ordinary_reciprocal(x)};
+    if (FEW) return {root(x), reciprocal(x)}; /* a call would take registers */
     return slow_root_and_reciprocal(x);
 }
 

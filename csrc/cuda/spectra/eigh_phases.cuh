@@ -34,7 +34,7 @@ struct TridiagonalIteration {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     run_phases<Group, TridiagonalIteration>(
         args,
         [&](Group &own, const Chain &t, long long q) {

@@ -170,10 +170,12 @@ __device__ inline void run_phases(const smm_cuda_args &args, Reduce reduce, Fini
     Group &own = x.of_group[group].x;
     const auto chain_of = [&](int m) { return Chain{Column{x.d + m}, Column{x.e + m}}; };
     const auto outside_of = [&](int m) {
-        return VECTORS ? static_cast<Outside *>(args.workspace) + blockIdx.x * args.share + m : nullptr;
+        return VECTORS ? static_cast<Outside *>(args.workspace) + static_cast<long long>(blockIdx.x) * args.share + m
+                       : nullptr;
     };
-    for (long long first = blockIdx.x * args.share; first < args.batch; first += gridDim.x * args.share) {
-        const int count = static_cast<int>(args.batch - first < args.share ? args.batch - first : args.share);
+    for (long long first = static_cast<long long>(blockIdx.x) * args.share; first < args.batch;
+         first += static_cast<long long>(gridDim.x) * args.share) {
+        const int count = args.batch - first < args.share ? static_cast<int>(args.batch - first) : args.share;
         for (int m = group; m < count; m += GROUPS) {
             const T back = reduce(own, chain_of(m), first + m);
             if (lane() == 0) x.back[m] = back;

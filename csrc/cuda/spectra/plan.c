@@ -99,6 +99,7 @@ void smm_eigh_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
     smm_cuda_grid grid;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_phases, .lanes = serves ? lanes : 0, .threads = 64};
     while (x->lanes && x->lanes < 32 && !smm_eigh_phases_fits(p, x, &grid)) x->lanes *= 2;
+    if (x->lanes == 32 && p->n == 32) x->blocks = 5; /* or the compiler takes more registers than it was timed with */
 }
 
 /* Whether a thread has a matrix in registers. */
@@ -164,12 +165,20 @@ double smm_svd_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parame
 
 /* Of many matrices, as smm_eigh_phases_baseline(). As timed on an H200 (November 2026). */
 void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const int n = least(p->m, p->n);
-    const bool serves = !p->small && n > 8, large = bytes_of(p) >= 8; /* elements */
-    const int lanes = n <= 12 ? 4 : n <= 20 || !large ? 8 : n <= 24 ? 16 : 32;
+    static const struct {
+        int order, lanes, threads, blocks;
+    } rows[2][5] = {{{12, 4, 64, 0}, {16, 8, 64, 0}, {24, 8, 128, 3}, {32, 16, 128, 3}},
+                    {{12, 4, 32, 0}, {16, 8, 32, 0}, {20, 8, 64, 0}, {24, 16, 64, 0}, {32, 32, 128, 3}}};
+    const int n = least(p->m, p->n), doubles = bytes_of(p) == sizeof(double);
     smm_cuda_grid grid;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_phases, .lanes = serves ? lanes : 0, .threads = 64};
-    while (x->lanes && x->lanes < 32 && !smm_svd_phases_fits(p, x, &grid)) x->lanes *= 2;
+    int i = 0;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_phases};
+    if (p->small || n <= 8) return;
+    while (rows[doubles][i].order < n) i++;
+    x->lanes = rows[doubles][i].lanes;
+    x->threads = rows[doubles][i].threads;
+    x->blocks = rows[doubles][i].blocks;
+    while (x->lanes < 32 && !smm_svd_phases_fits(p, x, &grid)) x->lanes *= 2;
 }
 
 /* Bytes of Work of eig.cuh; of square roots of real matrices it has complex ones, too. */
@@ -193,10 +202,12 @@ double smm_eig_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parame
     return x->outside ? eig_matrix_bytes(p) : 0;
 }
 
-/* Not measured. */
+/* Not measured, but for EIG of many real matrices (H200, November 2026). */
 void smm_eig_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    const bool timed = p->op == SMM_OP_EIG && !p->small && !smm_is_complex(p->dtype) && p->n > 4 && p->n <= 8;
     int lanes = 1;
     while (p->n > 4 && lanes < p->n && lanes < 32) lanes *= 2;
     if (smm_cuda_is_large_matrix(p)) lanes = smm_cuda_lanes_of_large(p->n);
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eig_shared, .lanes = lanes, .threads = most(lanes, 32)};
+    if (timed) x->lanes = 4, x->threads = 64;
 }

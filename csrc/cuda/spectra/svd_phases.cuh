@@ -242,7 +242,7 @@ __device__ inline void arrange(Group &own, const Chain &b, T back, const T (&row
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     constexpr int S = VECTORS ? int(SMM_SVD_s) : int(SMM_SVDVALS_s);
     constexpr int LARGE = WIDE ? SMM_SVD_vt : SMM_SVD_u, SMALL = WIDE ? SMM_SVD_u : SMM_SVD_vt;
     typedef Place<WIDE, Stored> A;
