@@ -79,11 +79,10 @@ static double phases_workspace(const smm_cuda_problem *p, int n) {
 
 /* Each lane of a matrix has rows in registers. Smaller orders are of Jacobi's method. */
 bool smm_eigh_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { JACOBI_MOST = 4 };
     const int most_bytes = parts_of(p) > 1 ? 256 : 512; /* of these rows */
     const int n = p->n, size = bytes_of(p), beside = round_up(4 * n * size, 16);
     const int group = round_up(most(staged_bytes(p, n), beside) + (n * pitch_of(n) + n) * size, 16);
-    if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || n < 2) return false;
+    if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || n <= MOST_JACOBI) return false;
     return phases_fit(p, x, n, group, grid) && ceil_div(n, x->lanes) * n * size <= most_bytes;
 }
 
