@@ -165,28 +165,53 @@ INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, 
         lanes_store(&c, q, x, 1, n, count);
 }
 
+/* The same of all rows of L of LANES dense matrices, from the vector in which row `first` begins to that in which row
+ * `last` does, without regard to where rows end. */
+SHARED void KERNEL(cholesky_store_dense)(T *to, intptr_t batch, const vec *l, intptr_t n, intptr_t first,
+                                         intptr_t last) {
+    const intptr_t size = n * n, end = last < n ? last * n / LANES * LANES : size;
+    const vec zero = lane_set(0);
+    for (intptr_t e = first * n / LANES * LANES; e < end; e += LANES) {
+        const uint32_t at = (uint32_t)least(e, size - LANES);
+        const intptr_t i = at / (uint32_t)n, j = at % (uint32_t)n;
+        const vec *const row = panel_element(l, i, 0), *const next = panel_element(l, i + 1, 0);
+        vec x[LANES];
+        UNROLLED(int k = 0; k < LANES; k++) {
+            const intptr_t here = j + k, there = here - n;
+            x[k] = *(here <= i ? row + here * TILE : there >= 0 && there <= i + 1 ? next + there * TILE : &zero);
+        }
+        lanes_store_vector(to + at, batch, x, 1);
+    }
+}
+
 /* Matrices so many bytes apart, or a multiple of it, begin in the same set of L1, which lines of more lanes would leave
  * before they are written: then rows pass through a buffer, and one matrix after the other is written (orders 32 and 64
  * of float32 take 0.6 to 0.85 of the time; AMD EPYC family 26 model 2, AVX-512, November 2026). */
 enum { CROWDED_BATCH = 4096, CROWDED_LANES = 8 };
-INLINE bool cholesky_is_crowded(strides s, intptr_t n, intptr_t count) {
-    return (int)LANES > (int)CROWDED_LANES && s.batch % (CROWDED_BATCH / (intptr_t)sizeof(T)) == 0 && s.col == 1 &&
-           s.row == n && n % LANES == 0 && count == LANES;
+INLINE bool cholesky_is_crowded(intptr_t batch, intptr_t n) {
+    return (int)LANES > (int)CROWDED_LANES && batch % (CROWDED_BATCH / (intptr_t)sizeof(T)) == 0 && n % LANES == 0;
+}
+SHARED void KERNEL(cholesky_store_crowded)(T *to, intptr_t batch, num *l, intptr_t n, intptr_t first, intptr_t last) {
+    T *const rows = (T *)(l + PANELS_SIZE);
+    const intptr_t pitch = TILE * n + LANES;
+    for (intptr_t i = first; i < last; i++)
+        cholesky_store_vectors(rows + (i - first) * n, pitch, panel_element(l, i, 0), i, n);
+    for (intptr_t k = 0; k < LANES; k++)
+        for (intptr_t e = 0; e < (last - first) * n; e += LANES)
+            lane_store(to + k * batch + first * n + e, lane_load(rows + k * pitch + e));
 }
 
 INLINE void cholesky_store(const smm_operand *to, intptr_t q, num *l, intptr_t n, intptr_t first, intptr_t last,
                            intptr_t count) {
     const strides s = strides_of(to);
-    if (!cholesky_is_crowded(s, n, count)) {
+    const bool dense = s.col == 1 && s.row == n && count == LANES;
+    T *const c = (T *)to->data + q * s.batch;
+    if (dense && n > LANES && 2 * n <= 3 * LANES) /* ends of rows would take half of all vectors */
+        KERNEL(cholesky_store_dense)(c, s.batch, l, n, first, last);
+    else if (dense && cholesky_is_crowded(s.batch, n))
+        KERNEL(cholesky_store_crowded)(c, s.batch, l, n, first, last);
+    else
         for (intptr_t i = first; i < last; i++) cholesky_store_row(to, q, l, i, n, count);
-        return;
-    }
-    T *const rows = (T *)(l + PANELS_SIZE), *c = (T *)to->data + q * s.batch + first * n;
-    const intptr_t pitch = TILE * n + LANES;
-    for (intptr_t i = first; i < last; i++)
-        cholesky_store_vectors(rows + (i - first) * n, pitch, panel_element(l, i, 0), i, n);
-    for (intptr_t k = 0; k < LANES; k++, c += s.batch)
-        for (intptr_t e = 0; e < (last - first) * n; e += LANES) lane_store(c + e, lane_load(rows + k * pitch + e));
 }
 #endif
 
