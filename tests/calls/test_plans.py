@@ -114,6 +114,26 @@ def test_a_forced_kernel_runs_and_gives_the_same_bits(isa, kernel, function, n):
 
 
 @pytest.mark.parametrize("isa", _core.isas_available())
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [9, 16, 17, 20, 23, 24, 31, 32, 64])
+def test_cholesky_of_full_lanes_has_the_bits_of_one_matrix(isa, dtype, n):
+    """How rows of L are stored depends on the order, on gaps between rows, and on where matrices begin."""
+    before = _core.isa()
+    a = np.random.default_rng(n).standard_normal((37, n, n)).astype(dtype)
+    a = a @ a.mT + n * np.eye(n, dtype=dtype)
+    wide = np.full((37, n, n + 1), 7, dtype)
+    try:
+        _core.select_isa(isa)
+        expected = np.stack([smallmm.cholesky(x) for x in a])
+        np.testing.assert_array_equal(smallmm.cholesky(a), expected)
+        smallmm.cholesky(a, out=wide[..., :n])
+        np.testing.assert_array_equal(wide[..., :n], expected)
+        assert (wide[..., n] == 7).all()
+    finally:
+        _core.select_isa(before)
+
+
+@pytest.mark.parametrize("isa", _core.isas_available())
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("n", [3, 9, 17, 30])
 def test_panels_and_lanes_of_complex_matrices_give_the_same_bits(isa, dtype, n):
@@ -142,7 +162,7 @@ def test_panels_and_lanes_of_complex_matrices_give_the_same_bits(isa, dtype, n):
 
 @pytest.mark.parametrize("isa", _core.isas_available())
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("n", [4, 9, 12, 15, 16, 23])
+@pytest.mark.parametrize("n", [4, 7, 9, 12, 13, 15, 16, 23])
 def test_panels_and_lanes_of_real_matrices_give_the_same_bits(isa, dtype, n):
     """Panels are taken from dense matrices where they lie, from others by a copy. Some matrices have equal,
     zero or tiny pivots, or NaN, and must have the same rows exchanged."""

@@ -128,14 +128,14 @@ INLINE void triangle_load(num *l, const smm_operand *from, intptr_t q, intptr_t 
         triangle_load_columns(l, panel_element, from, q, n, reversed, count);
 }
 
-/* Row i of C of LANES matrices, l_i0 .. l_ii, zeros: a vector at a time, from the last, which may overlap the one
- * before. Nothing is transposed for zeros alone, which what is stored after them may replace. */
+/* Row i of C of LANES matrices, l_i0 .. l_ii, zeros: a vector at a time, the last of which may overlap the one before.
+ * Nothing is transposed for zeros alone. */
 INLINE void cholesky_store_vectors(T *to, intptr_t batch, const vec *row, intptr_t i, intptr_t n) {
-    for (intptr_t first = (n - 1) / LANES * LANES; first >= 0; first -= LANES) {
-        const intptr_t j = least(first, n - LANES);
+    for (intptr_t end = LANES; end < n + LANES; end += LANES) {
+        const intptr_t j = least(end, n) - LANES;
         if (j + LANES <= i + 1) {
             lanes_store_vector(to + j, batch, row + j * TILE, TILE);
-        } else if (first > i) {
+        } else if (j > i) {
             UNROLLED(intptr_t l = 0; l < LANES; l++) lane_store(to + l * batch + j, lane_set(0));
         } else {
             vec x[LANES];

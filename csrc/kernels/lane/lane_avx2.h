@@ -226,6 +226,11 @@ INLINE vec lane_load_column(const T *p, intptr_t step) {
     return _mm256_set_m128d(_mm_loadh_pd(_mm_load_sd(p + 2 * step), p + 3 * step),
                             _mm_loadh_pd(_mm_load_sd(p), p + step));
 }
+/* int32 of x[0] and x[1] in the place of an element. */
+INLINE vec lane_ints(const vec *x) {
+    const __m128i even = _mm256_cvttpd_epi32(x[0]), odd = _mm256_cvttpd_epi32(x[1]);
+    return _mm256_castsi256_pd(_mm256_set_m128i(_mm_unpackhi_epi32(even, odd), _mm_unpacklo_epi32(even, odd)));
+}
 INLINE void lane_store_column(T *p, vec x, intptr_t step) {
     UNROLLED(int i = 0; i < 2; i++) {
         const __m128d y = i ? _mm256_extractf128_pd(x, 1) : _mm256_castpd256_pd128(x);
@@ -311,7 +316,7 @@ INLINE half_vec lane_to_bf16(vec x) {
 INLINE void lane_store_half(uint16_t *p, half_vec x) { _mm_storeu_si128((__m128i *)p, x); }
 INLINE void lane_stream_half(uint16_t *p, half_vec x) { _mm_stream_si128((__m128i *)p, x); }
 
-/* int32 in the place of x. */
-INLINE vec lane_int_bits(vec x) { return _mm256_castsi256_ps(_mm256_cvttps_epi32(x)); }
+/* int32 in the place of elements. */
+INLINE vec lane_ints(const vec *x) { return _mm256_castsi256_ps(_mm256_cvttps_epi32(*x)); }
 #endif
 #endif

@@ -275,6 +275,12 @@ INLINE void lane_store_rows(T *w, const int32_t *at, const vec x[4]) {
     }
 }
 
+/* int32 of x[0] and x[1] in the place of an element. */
+INLINE vec lane_ints(const vec *x) {
+    const __m512i low = _mm512_cvttpd_epi64(x[0]), high = _mm512_slli_epi64(_mm512_cvttpd_epi64(x[1]), 32);
+    return _mm512_castsi512_pd(_mm512_mask_blend_epi32(0xaaaa, low, high));
+}
+
 /* n <= 8 whole numbers of each lane's, one lane's after the other's. */
 INLINE void lane_store_ints(int32_t *p, const vec *x, int n) {
     if (n == 1) {
@@ -285,10 +291,8 @@ INLINE void lane_store_ints(int32_t *p, const vec *x, int n) {
     const numbers here = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     enum { COUNT = 2 * LANES };
     __m512i pair[4]; /* x_k and x_k+1 side by side */
-    UNROLLED(int k = 0; k < n; k += 2) {
-        const __m512i even = _mm512_cvttpd_epi64(x[k]);
-        pair[k / 2] = k + 1 < n ? _mm512_or_si512(even, _mm512_slli_epi64(_mm512_cvttpd_epi64(x[k + 1]), 32)) : even;
-    }
+    UNROLLED(int k = 0; k < n; k += 2)
+        pair[k / 2] = k + 1 < n ? _mm512_castpd_si512(lane_ints(x + k)) : _mm512_cvttpd_epi64(x[k]);
     UNROLLED(int i = 0; i < LANES * n; i += COUNT) {
         const numbers e = here + i, j = e % n, from = j / 2 * COUNT + e / n * 2 + j % 2;
         __m512i y = n == 2 ? pair[0] : _mm512_permutex2var_epi32(pair[0], (__m512i)from, pair[1]);
@@ -357,7 +361,7 @@ INLINE half_vec lane_to_bf16(vec x) {
 INLINE void lane_store_half(uint16_t *p, half_vec x) { _mm256_storeu_si256((__m256i *)p, x); }
 INLINE void lane_stream_half(uint16_t *p, half_vec x) { _mm256_stream_si256((__m256i *)p, x); }
 
-/* int32 in the place of x. */
-INLINE vec lane_int_bits(vec x) { return _mm512_castsi512_ps(_mm512_cvttps_epi32(x)); }
+/* int32 in the place of elements. */
+INLINE vec lane_ints(const vec *x) { return _mm512_castsi512_ps(_mm512_cvttps_epi32(*x)); }
 #endif
 #endif

@@ -387,14 +387,25 @@ INLINE void lanes_store(const smm_operand *to, intptr_t q, const vec *x, intptr_
 /* As lane_store_ints of float64: integers of the size of elements go the way of those. */
 INLINE void lane_store_ints(int32_t *p, const vec *x, int n) {
     vec y[8];
-    UNROLLED(int i = 0; i < n; i++) y[i] = lane_int_bits(x[i]);
+    UNROLLED(int i = 0; i < n; i++) y[i] = lane_ints(x + i);
     lanes_store_dense((T *)p, y, n);
 }
 #endif
 
-/* Rows 0 .. n-1 of an int32 operand, from vectors of whole numbers. */
+/* Rows 0 .. n-1 of an int32 operand, from vectors of whole numbers. Those that lie side by side are stored as elements
+ * of their size, or two as one. */
 SHARED void KERNEL(lanes_store_ints)(const smm_operand *to, intptr_t q, const vec *x, intptr_t n, intptr_t count) {
-    for (intptr_t i = 0; i < n && to->data; i++) {
+    intptr_t i = 0;
+#if defined(SMM_LANE_ZIP)
+    enum { INTS = sizeof(T) / sizeof(int32_t) };
+    const intptr_t size = sizeof(T), whole = n / INTS;
+    if (to->data && to->row == sizeof(int32_t) && to->batch % size == 0 && whole > 1 && n <= SMM_MOST_ORDER) {
+        vec y[SMM_MOST_ORDER / INTS];
+        for (; i < whole * INTS; i += INTS) y[i / INTS] = lane_ints(x + i);
+        KERNEL(lanes_store_run)((T *)((char *)to->data + q * to->batch), to->batch / size, y, 1, whole, count);
+    }
+#endif
+    for (; i < n && to->data; i++) {
         char *p = (char *)to->data + q * to->batch + i * to->row;
         int32_t lane[LANES];
         lane_store_int(lane, x[i]);

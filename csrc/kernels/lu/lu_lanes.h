@@ -1,6 +1,6 @@
 /* lu_lanes.h: LU, solves and determinants, LANES matrices side by side, for orders n up to a constant height (rows
- * beyond n are zero, and stay out of everything; row i begins at i height). One column at a time is in registers and
- * all earlier steps are done to it (left-looking: nothing but the column itself is written), in the order exchange,
+ * beyond n are zero, and stay out of everything; row i begins at i height). One column or two are in registers, and all
+ * earlier steps are done to them (left-looking: nothing but the columns themselves is written), in the order exchange,
  * eliminate, exchange, eliminate, so that columns of L need not be exchanged to be used. Rows are exchanged by
  * selection: masks say in which matrices row i was the pivot of step k. */
 
@@ -75,32 +75,62 @@ SHARED void KERNEL(lu_divide)(vec *a, lu_group *g, intptr_t height, intptr_t k) 
  * whole of it can be in registers. */
 enum { LU_IN_REGISTERS = 3 };
 
-/* Column j of A becomes that of L and U. */
-INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
-    vec x[LU_LANES_MOST], r = lane_set(0);
-    bool divide = false;
-    UNROLLED(int i = 0; i < height; i++) x[i] = a[i * height + j];
-    UNROLLED(int k = 0; k < height; k++) { /* no way out of the loop before its end, or it would not unroll */
-        mask *const swap = g->swap + k * height;
-        if (k < j) {
-            lu_exchange(x, swap, height, k);
-            lu_eliminate(x, a, height, k);
-        } else if (k == j) {
-            g->odd ^= lu_find(swap, x, height, k);
-            lu_exchange(x, swap, height, k);
-            r = lane_div(lane_set(1), x[k]);
-            divide = lane_any(~lane_normal(r));
-            if (__builtin_expect(!divide, 1))
-                UNROLLED(int i = k + 1; i < height; i++) x[i] = lane_mul(x[i], r);
-        }
-    }
-    UNROLLED(int i = 0; i < height; i++) a[i * height + j] = x[i];
-    g->r[j] = r;
+/* Step k < j on column x. */
+INLINE void lu_follow_step(vec *x, const vec *a, const lu_group *g, const int height, const int k) {
+    lu_exchange(x, g->swap + k * height, height, k);
+    lu_eliminate(x, a, height, k);
+}
+
+/* Step k on its own column. */
+INLINE void lu_own_step(vec *x, vec *a, lu_group *g, const int height, const int k) {
+    mask *const swap = g->swap + k * height;
+    g->odd ^= lu_find(swap, x, height, k);
+    lu_exchange(x, swap, height, k);
+    const vec r = lane_div(lane_set(1), x[k]);
+    const bool divide = lane_any(~lane_normal(r));
+    if (__builtin_expect(!divide, 1))
+        UNROLLED(int i = k + 1; i < height; i++) x[i] = lane_mul(x[i], r);
+    UNROLLED(int i = 0; i < height; i++) a[i * height + k] = x[i];
+    g->r[k] = r;
     if (__builtin_expect(!divide, 1)) return;
     if (height <= LU_IN_REGISTERS)
-        lu_divide(a, g, height, j);
+        lu_divide(a, g, height, k);
     else
-        KERNEL(lu_divide)(a, g, height, j);
+        KERNEL(lu_divide)(a, g, height, k);
+}
+
+/* Column j of A becomes that of L and U. */
+INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
+    vec x[LU_LANES_MOST];
+    UNROLLED(int i = 0; i < height; i++) x[i] = a[i * height + j];
+    UNROLLED(int k = 0; k < height; k++) { /* no way out of the loop before its end, or it would not unroll */
+        if (k < j)
+            lu_follow_step(x, a, g, height, k);
+        else if (k == j)
+            lu_own_step(x, a, g, height, k);
+    }
+}
+
+/* Columns j and j + 1, of which each has something to do while the other waits; j is even. */
+INLINE void lu_pair(vec *a, lu_group *g, const int height, int j) {
+    vec x[LU_LANES_MOST], y[LU_LANES_MOST];
+    FORGET(j); /* or GCC would make a loop for each j */
+    UNROLLED(int i = 0; i < height; i++) {
+        x[i] = a[i * height + j];
+        y[i] = a[i * height + j + 1];
+    }
+    UNROLLED(int k = 0; k + 1 < height; k += 2) {
+        if (k < j) {
+            lu_follow_step(x, a, g, height, k);
+            lu_follow_step(y, a, g, height, k);
+            lu_follow_step(x, a, g, height, k + 1);
+            lu_follow_step(y, a, g, height, k + 1);
+        } else if (k == j) {
+            lu_own_step(x, a, g, height, k);
+            lu_follow_step(y, a, g, height, k);
+            lu_own_step(y, a, g, height, k + 1);
+        }
+    }
 }
 
 /* Arrays have constant sizes, or they would not be taken apart into registers. */
@@ -116,6 +146,10 @@ _Static_assert(sizeof(lu_stack) <= SMM_KERNEL_WORKSPACE, "workspace of lu_lanes"
 /* Up to this height, n is the height. */
 enum { LU_EXACT = 8 };
 
+/* Above and up to which heights columns go in pairs: two must fit the registers, and pay. */
+enum { LU_SMALL = 5, LU_PAIRED = VECTOR_REGISTERS >= 32 ? 14 : 0 };
+INLINE bool lu_is_paired(const int height) { return height > LU_SMALL && height <= LU_PAIRED; }
+
 /* Factor `groups` times LANES matrices, so that while one waits for its pivots there is work on others. */
 INLINE void lu_factor(vec *a, lu_group *g, const int height, intptr_t n, const intptr_t groups, bool cold,
                       const T *next) {
@@ -127,12 +161,19 @@ INLINE void lu_factor(vec *a, lu_group *g, const int height, intptr_t n, const i
     if (height <= LU_IN_REGISTERS) {
         if (cold) prefetch(next, LANES * n * n);
         UNROLLED(int j = 0; j < height; j++) lu_column(a, g, height, j);
-    } else
-        ROLLED(int j = 0; j < n; j++)
-            ROLLED(intptr_t l = 0; l < groups; l++) {
-                if (cold) prefetch(next + (j * groups + l) * LANES * n, LANES * n);
-                lu_column(a + l * height * height, &g[l], height, j);
-            }
+        return;
+    }
+    const int paired = lu_is_paired(height) ? (int)n / 2 * 2 : 0;
+    ROLLED(int j = 0; j < paired; j += 2)
+        ROLLED(intptr_t l = 0; l < groups; l++) {
+            if (cold) prefetch(next + (j * groups + 2 * l) * LANES * n, 2 * LANES * n);
+            lu_pair(a + l * height * height, &g[l], height, j);
+        }
+    ROLLED(int j = paired; j < n; j++)
+        ROLLED(intptr_t l = 0; l < groups; l++) {
+            if (cold) prefetch(next + (j * groups + l) * LANES * n, LANES * n);
+            lu_column(a + l * height * height, &g[l], height, j);
+        }
 }
 
 /* Load and factor the matrices from q on, at most `most` groups of them; how many groups it were. */
@@ -190,21 +231,32 @@ SHARED void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, cons
     for (intptr_t i = 0; i < n; i++) x[i * step] = y[i];
 }
 
-/* Do the exchanges of the steps after k to column k of L. */
-INLINE void lu_permute(vec *a, const lu_group *g, const int height, intptr_t n, const int k) {
-    vec x[LU_LANES_MOST];
-    UNROLLED(int i = 1; i < height; i++) x[i] = a[i * height + k];
+/* Do the exchanges of the steps after k to column k of L; or to columns k and k + 1, those after it. */
+INLINE void lu_permute(vec *a, const lu_group *g, const int height, intptr_t n, const int k, const bool pair) {
+    vec x[LU_LANES_MOST], y[LU_LANES_MOST];
+    UNROLLED(int i = 1; i < height; i++) {
+        x[i] = a[i * height + k];
+        if (pair) y[i] = a[i * height + k + 1];
+    }
     UNROLLED(int i = 1; i < height; i++)
-        if (i > k && i < n) lu_exchange(x, g->swap + i * height, height, i);
-    UNROLLED(int i = 1; i < height; i++)
+        if (i > k && i < n) {
+            lu_exchange(x, g->swap + i * height, height, i);
+            if (pair && i > k + 1) lu_exchange(y, g->swap + i * height, height, i);
+        }
+    UNROLLED(int i = 1; i < height; i++) {
         if (i > k) a[i * height + k] = x[i];
+        if (pair && i > k + 1) a[i * height + k + 1] = y[i];
+    }
 }
+
+/* Up to this height steps find their pivots' rows without a loop. */
+enum { LU_FEW_PIVOTS = 12 };
 
 /* Row exchanged with row k; from a useless pivot on, none. */
 INLINE vec lu_pivot(const lu_group *g, const int height, const int k) {
     const vec here = lane_set((T)k);
     vec row = here;
-    if (height <= LU_IN_REGISTERS)
+    if (height <= LU_FEW_PIVOTS)
         UNROLLED(int i = k + 1; i < height; i++) row = lane_select(g->swap[k * height + i], lane_set((T)i), row);
     else
         ROLLED(int i = k + 1; i < height; i++) row = lane_select(g->swap[k * height + i], lane_set((T)i), row);
@@ -215,16 +267,20 @@ INLINE vec lu_pivot(const lu_group *g, const int height, const int k) {
 INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, const lu_group *g, const int height) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
     if (height <= LU_IN_REGISTERS)
-        UNROLLED(int k = 0; k + 2 < height; k++) lu_permute(a, g, height, n, k);
+        UNROLLED(int k = 0; k + 2 < height; k++) lu_permute(a, g, height, n, k, false);
+    else if (lu_is_paired(height))
+        ROLLED(int k = 0; k + 2 < n; k += 2) lu_permute(a, g, height, n, k, true);
     else
-        ROLLED(int k = 0; k + 2 < n; k++) lu_permute(a, g, height, n, k);
+        ROLLED(int k = 0; k + 2 < n; k++) lu_permute(a, g, height, n, k, false);
     for (intptr_t i = 0; i < n && n < height; i++)
         for (intptr_t j = 0; j < n; j++) a[i * n + j] = a[i * height + j];
     lanes_store(&call->lu.lu, q, a, n, n, count);
     lanes_fill_nan(&call->lu.lu, q, g->info, n, n, count);
     vec pivots[LU_LANES_MOST];
-    if (height <= LU_IN_REGISTERS)
-        UNROLLED(int k = 0; k < height; k++) pivots[k] = lu_pivot(g, height, k);
+    if (height <= LU_FEW_PIVOTS)
+        UNROLLED(int k = 0; k < height; k++) {
+            if (k < n) pivots[k] = lu_pivot(g, height, k);
+        }
     else
         ROLLED(int k = 0; k < n; k++) pivots[k] = lu_pivot(g, height, k);
     if (height <= LU_EXACT)
