@@ -81,8 +81,8 @@ INLINE void lu_follow_step(vec *x, const vec *a, const lu_group *g, const int he
     lu_eliminate(x, a, height, k);
 }
 
-/* Step k on its own column. */
-INLINE void lu_own_step(vec *x, vec *a, lu_group *g, const int height, const int k) {
+/* Step k on its own column; whether some pivot has no exact reciprocal. */
+INLINE bool lu_own_step(vec *x, lu_group *g, const int height, const int k) {
     mask *const swap = g->swap + k * height;
     g->odd ^= lu_find(swap, x, height, k);
     lu_exchange(x, swap, height, k);
@@ -90,25 +90,32 @@ INLINE void lu_own_step(vec *x, vec *a, lu_group *g, const int height, const int
     const bool divide = lane_any(~lane_normal(r));
     if (__builtin_expect(!divide, 1))
         UNROLLED(int i = k + 1; i < height; i++) x[i] = lane_mul(x[i], r);
-    UNROLLED(int i = 0; i < height; i++) a[i * height + k] = x[i];
     g->r[k] = r;
+    return divide;
+}
+
+/* x becomes column j, which is then divided by such pivots. */
+INLINE void lu_put(vec *a, lu_group *g, const vec *x, const int height, const int j, bool divide) {
+    UNROLLED(int i = 0; i < height; i++) a[i * height + j] = x[i];
     if (__builtin_expect(!divide, 1)) return;
     if (height <= LU_IN_REGISTERS)
-        lu_divide(a, g, height, k);
+        lu_divide(a, g, height, j);
     else
-        KERNEL(lu_divide)(a, g, height, k);
+        KERNEL(lu_divide)(a, g, height, j);
 }
 
 /* Column j of A becomes that of L and U. */
 INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
     vec x[LU_LANES_MOST];
+    bool divide = false;
     UNROLLED(int i = 0; i < height; i++) x[i] = a[i * height + j];
     UNROLLED(int k = 0; k < height; k++) { /* no way out of the loop before its end, or it would not unroll */
         if (k < j)
             lu_follow_step(x, a, g, height, k);
         else if (k == j)
-            lu_own_step(x, a, g, height, k);
+            divide = lu_own_step(x, g, height, k);
     }
+    lu_put(a, g, x, height, j, divide);
 }
 
 /* Columns j and j + 1, of which each has something to do while the other waits; j is even. */
@@ -126,9 +133,9 @@ INLINE void lu_pair(vec *a, lu_group *g, const int height, int j) {
             lu_follow_step(x, a, g, height, k + 1);
             lu_follow_step(y, a, g, height, k + 1);
         } else if (k == j) {
-            lu_own_step(x, a, g, height, k);
+            lu_put(a, g, x, height, k, lu_own_step(x, g, height, k));
             lu_follow_step(y, a, g, height, k);
-            lu_own_step(y, a, g, height, k + 1);
+            lu_put(a, g, y, height, k + 1, lu_own_step(y, g, height, k + 1));
         }
     }
 }
