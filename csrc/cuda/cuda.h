@@ -242,7 +242,7 @@ void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
 /* Calls are like those of the host, with device addresses. An operand that is one number for all matrices has no data;
  * number[i] is its value. */
 
-enum { SMM_CUDA_MOST = 64 };         /* the largest order of a product that is not tiled */
+enum { SMM_CUDA_MOST = 64 };         /* products above this order are tiled */
 enum { SMM_CUDA_MOST_ORDER = 32 };   /* of all others, but kernels for large ones */
 enum { SMM_CUDA_LARGEST = 1 << 28 }; /* of a tiled one the class of all sizes above it, too */
 enum { SMM_CUDA_COLUMNS = 32 };      /* the most right-hand sides that a kernel of a solve takes at a time */
@@ -259,12 +259,11 @@ static inline bool smm_cuda_fits_order(intptr_t m, intptr_t n, intptr_t order) {
 }
 /* Whether the results of a call may be written where its operands are. */
 bool smm_cuda_may_write(const smm_call *call);
-/* sizes.c: sizes of a problem whose other members are set; of matrices of diagonals they become classes. Tiled are
- * products above the largest order that is not, and those of images; layouts that their kernel does not ask for become
- * one. */
+/* sizes.c: sizes of a problem whose other members are set; of matrices of diagonals, and of tiled products, which those
+ * of images are, too, they become classes; layouts that the kernel of these does not ask for become one. */
 void smm_cuda_set_sizes(smm_cuda_problem *problem, intptr_t m, intptr_t k, intptr_t n);
-/* Products that only the kernel of any size takes; operations whose operands are diagonals. */
-bool smm_cuda_is_large(intptr_t m, intptr_t k, intptr_t n);
+/* Products that the kernel of any size takes; operations whose operands are diagonals. */
+bool smm_cuda_is_tiled(smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n);
 bool smm_cuda_is_of_diagonals(smm_op op);
 /* Describe a call as a problem, and to its kernel; false where no kernel takes it. */
 bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm_cuda_problem *problem,

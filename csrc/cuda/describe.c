@@ -94,7 +94,7 @@ static bool normalise(smm_call *c, smm_cuda_operand x[]) {
         c->form &= ~SMM_UPPER;
     }
     if (c->op != SMM_OP_MATMUL || order_of(&x[SMM_MATMUL_c], c->m, c->n) == SMM_ORDER_ROW ||
-        (smm_is_complex(c->dtype) && smm_cuda_is_large(c->m, c->k, c->n)))
+        (smm_is_complex(c->dtype) && smm_cuda_is_tiled(c->dtype, c->m, c->k, c->n)))
         return false;
     const smm_cuda_operand a = x[SMM_A];
     const intptr_t m = c->m;
@@ -116,7 +116,7 @@ static void take_sizes(smm_cuda_problem *p, smm_cuda_args *args, intptr_t m, int
 }
 
 bool smm_cuda_may_write(const smm_call *call) {
-    const bool tiled = call->op == SMM_OP_MATMUL && smm_cuda_is_large(call->m, call->k, call->n);
+    const bool tiled = call->op == SMM_OP_MATMUL && smm_cuda_is_tiled(call->dtype, call->m, call->k, call->n);
     const smm_overlap overlap = smm_overlap_of(call);
     return overlap == SMM_APART || (overlap == SMM_IN_PLACE && !tiled); /* whose blocks read what others write */
 }
