@@ -413,6 +413,7 @@ def _from_qr(x: Any) -> Any:
 _OF_A_MATRIX = {  # whether of square matrices alone
     "inv": (True, lambda x: np.linalg.inv(_dominant(x))),
     "slogdet": (True, lambda x: np.linalg.slogdet(_dominant(x))[1]),
+    "lu_factor": (False, lambda x: smallmm.lu_factor(_dominant(x))[0]),
     "det": (True, lambda x: np.linalg.det(_dominant(x) / (2.0 * max(x.shape[-1], 1)))),
     "cholesky": (False, lambda x: np.linalg.cholesky(_gram(x))),
     "eigvalsh": (False, lambda x: smallmm.eigvalsh(_gram(x))),

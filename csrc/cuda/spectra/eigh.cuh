@@ -1,4 +1,4 @@
-/* eigh.cuh: A = V diag(w) V^H of symmetric or Hermitian A, or w only: of orders up to EIGH_JACOBI_MOST by two-sided
+/* eigh.cuh: A = V diag(w) V^H of symmetric or Hermitian A, or w only: of orders up to 4 by two-sided
  * Jacobi rotations (Demmel and Veselic, SIAM J. Matrix Anal. Appl. 13, 1992), of others by Householder
  * tridiagonalisation, which leaves a real T, and implicit QR with Wilkinson's shift (LAPACK's sytrd, orgtr and steqr;
  * Golub and Van Loan, Matrix Computations, section 8.3), in shared memory, or of few rows in a thread's registers. By
