@@ -278,9 +278,10 @@ def test_some_kernel_takes_every_number_of_right_hand_sides(op, dtype):
         assert _core.cuda_plan(problem, least)["shared"] <= least
 
 
-@pytest.mark.parametrize("dtype", ["c64", "c128"])
-def test_some_kernel_takes_every_complex_product(dtype):
+@pytest.mark.parametrize("dtype", ["f32", "f64", "c64", "c128"])
+def test_some_kernel_takes_every_product(dtype):
+    """Every kernel's parameters are asked for, also those of kernels that take no products."""
     least = 99 << 10
-    for m, k, n in itertools.product((1, 2, 4, 5, 16, 17, 32, 33, 64), repeat=3):
+    for m, k, n in itertools.product((1, 2, 4, 5, 16, 17, 32, 33, 49, 53, 63, 64, 65, 2000), repeat=3):
         problem = {"op": "MATMUL", "dtype": dtype, "m": m, "k": k, "n": n}
         assert _core.cuda_plan(problem, least)["shared"] <= least

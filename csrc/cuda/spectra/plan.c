@@ -172,7 +172,7 @@ void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     smm_cuda_grid grid;
     int i = 0;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_phases};
-    if (p->small || n <= 8) return;
+    if (p->small || n <= 8 || n > SMM_CUDA_MOST_ORDER) return;
     while (rows[doubles][i].order < n) i++;
     x->lanes = rows[doubles][i].lanes;
     x->threads = rows[doubles][i].threads;
