@@ -62,9 +62,9 @@ typedef struct smm_cuda_args {
     long long ahead; /* distance in matrices to those of the block that begins when this one ends */
     long long k;    /* of a product its terms; columns of B and C of a solve, of which a kernel takes SMM_K at a time */
     long long m, n; /* of matrices of diagonals, for whose sizes no kernel is compiled: how many there are, the order */
-    int share;      /* matrices of a block at a time that make all blocks which stay take about as many */
     void *workspace; /* memory of the device for the matrices under way, if the kernel needs any */
     int dims;
+    int share; /* matrices of a block at a time that make all blocks which stay take about as many */
     long long extent[SMM_CUDA_DIMS];
     smm_cuda_operand operand[SMM_CUDA_OPERANDS];
     double number[SMM_CUDA_OPERANDS];    /* the value of an operand without data: one number for all matrices */
