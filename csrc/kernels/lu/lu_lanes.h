@@ -154,8 +154,10 @@ _Static_assert(sizeof(lu_stack) <= SMM_KERNEL_WORKSPACE, "workspace of lu_lanes"
 enum { LU_EXACT = 8 };
 
 /* Above and up to which heights columns go in pairs: two must fit the registers, and pay. */
-enum { LU_SMALL = 5, LU_PAIRED = VECTOR_REGISTERS >= 32 ? 14 : 0 };
-INLINE bool lu_is_paired(const int height) { return height > LU_SMALL && height <= LU_PAIRED; }
+enum { LU_SMALL = 5, LU_PAIRED = 14 };
+INLINE bool lu_is_paired(const int height) {
+    return VECTOR_REGISTERS >= 32 && height > LU_SMALL && height <= LU_PAIRED;
+}
 
 /* Factor `groups` times LANES matrices, so that while one waits for its pivots there is work on others. */
 INLINE void lu_factor(vec *a, lu_group *g, const int height, intptr_t n, const intptr_t groups, bool cold,
