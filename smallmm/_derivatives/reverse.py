@@ -29,26 +29,27 @@ def gradients_of_inputs(record: Record, results: Sequence[Any], grads: Gradients
         if step.name not in _CONSTANT and any(x.value in depends for x in step.operands):
             depends.update(step.results)
     copied = {step.results[0]: _source(step) for step in steps if step.label == "copy"}
-    found: dict[Value, Any] = {}
+    found: dict[Value, _Sum] = {}
 
     def add(view: View, gradient: Any) -> None:
         while view.value in copied:  # made where the operand is not dense: bits do not depend on that
             source = copied[view.value]
             view = View(source.value, source.operations + view.operations)
         if gradient is not None and view.value in depends:
-            whole = _of_whole(view, gradient)
-            known = found.get(view.value)
-            found[view.value] = whole if known is None else known + whole
+            found.setdefault(view.value, _Sum(view.value)).add(view, gradient)
+
+    def gradient_of(x: Value) -> Any:
+        return found[x].total() if x in found else None
 
     for x, gradient in zip(results, grads, strict=True):
         add(x.view, gradient)
     for step in reversed(steps):
         if not found.keys().isdisjoint(step.results):
             wanted = [i for i, x in enumerate(step.operands) if x.value in depends and _has_elements(x)]
-            answers = _of_step(record, step, [found.get(x) for x in step.results], wanted)
+            answers = _of_step(record, step, [gradient_of(x) for x in step.results], wanted)
             for i in wanted:
                 add(step.operands[i], answers[i])
-    return [found.get(x) for x in record.inputs]
+    return [gradient_of(x) for x in record.inputs]
 
 
 def _has_elements(view: View) -> bool:
@@ -64,21 +65,75 @@ def _source(step: Step) -> View:
 # --- views -------------------------------------------------------------------------------------------------
 
 
-def _of_whole(view: View, gradient: Any) -> Any:
-    """The gradient of a value, from that of a view of it."""
-    shapes, part = [], stand_in(view.value.shape, view.value.dtype)
+class _Sum:
+    """The gradients that views of one value give it. Those of stretches of an axis are joined, not each
+    filled with zeros and added: n elements of a vector take n steps, not n vectors."""
+
+    def __init__(self, value: Value) -> None:
+        self.value, self.whole = value, None
+        # Of a view before it is indexed, and of an axis of it.
+        self.stretches: dict[tuple[Any, int], list[tuple[range, Any]]] = {}
+
+    def add(self, view: View, gradient: Any) -> None:
+        words = [word for word, _ in view.operations]
+        at = words.index("index") if "index" in words else len(words)
+        if is_complex(gradient) and not is_complex(view):
+            gradient = gradient.real
+        before, shapes = view.operations[:at], _shapes(view)
+        gradient = _of_whole(view.operations[at + 1 :], gradient, shapes[at + 1 :])
+        if at < len(words):
+            gradient, parts = _in_dimensions(gradient, view.operations[at][1], shapes[at])
+            partial = [i for i, x in enumerate(parts) if x != range(shapes[at][i])]
+            if len(partial) == 1 and (chosen := parts[partial[0]]) and chosen.step == 1:
+                (axis,) = partial
+                self.stretches.setdefault((before, axis), []).append((chosen, gradient))
+                return
+            gradient = _of_parts(gradient, parts, shapes[at])
+        self._add_whole(_of_whole(before, gradient, shapes))
+
+    def total(self) -> Any:
+        for (before, axis), stretches in self.stretches.items():
+            layers: list[tuple[set[int], list[tuple[range, Any]]]] = []  # in which stretches do not overlap
+            for stretch in stretches:
+                layer = next((x for x in layers if x[0].isdisjoint(stretch[0])), None)
+                if layer is None:
+                    layers.append(layer := (set(), []))
+                layer[0].update(stretch[0])
+                layer[1].append(stretch)
+            shapes = _shapes(View(self.value, before))
+            for _, disjoint in layers:
+                self._add_whole(_of_whole(before, _joined(disjoint, axis, shapes[-1][axis]), shapes))
+        self.stretches = {}
+        return self.whole
+
+    def _add_whole(self, gradient: Any) -> None:
+        self.whole = gradient if self.whole is None else self.whole + gradient
+
+
+def _shapes(view: View) -> list[tuple[int, ...]]:
+    """Those of its value, and after each of its operations."""
+    part = stand_in(view.value.shape, view.value.dtype)
+    shapes = [part.shape]
     for word, argument in view.operations:
-        shapes.append(part.shape)
         part = VIEWS[word](part, argument)
-    if is_complex(gradient) and not is_complex(view):
-        gradient = gradient.real
-    for (word, argument), shape in zip(reversed(view.operations), reversed(shapes), strict=True):
+        shapes.append(part.shape)
+    return shapes
+
+
+def _of_whole(operations: tuple[Any, ...], gradient: Any, shapes: list[tuple[int, ...]]) -> Any:
+    """The gradient of an array, from that of a view of it. shapes: before each operation."""
+    for (word, argument), shape in reversed([*zip(operations, shapes, strict=False)]):
         gradient = _WHOLES[word](gradient, argument, shape)
     return gradient
 
 
 def _of_indexed(g: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    parts: list[range] = []  # which elements of the whole each axis of g has
+    return _of_parts(*_in_dimensions(g, key, shape), shape)
+
+
+def _in_dimensions(g: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, list[range]]:
+    """g with the dimensions of the whole, and which elements of it each axis of g has."""
+    parts: list[range] = []
     axis = 0
     for i in basic_index(key):
         if i is None:
@@ -89,9 +144,30 @@ def _of_indexed(g: Any, key: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
             g, i = g[(*(slice(None),) * axis, None)], slice(i, i + 1 or None)
         parts.append(range(size)[i])
         axis += 1
+    return g, parts
+
+
+def _of_parts(g: Any, parts: list[range], shape: tuple[int, ...]) -> Any:
     for axis, chosen in enumerate(parts):
         g = _scattered(g, axis, chosen, shape[axis])
     return g
+
+
+def _joined(stretches: list[tuple[range, Any]], axis: int, size: int) -> Any:
+    """Stretches that do not overlap, and zeros where there is none."""
+    parts, end = [], 0
+    for chosen, g in sorted(stretches, key=lambda x: x[0].start):
+        parts += [*_zeros(g, axis, chosen.start - end), g]
+        end = chosen.stop
+    parts += _zeros(parts[-1], axis, size - end)
+    return parts[0].__array_namespace__().concat(parts, axis=axis)
+
+
+def _zeros(g: Any, axis: int, count: int) -> list[Any]:
+    """So many along an axis, as an array beside g, or none."""
+    shape = (*g.shape[:axis], count, *g.shape[axis + 1 :])
+    zeros = g.record.constant(0, g.dtype)
+    return [g.__array_namespace__().broadcast_to(zeros, shape)] if count else []
 
 
 def _scattered(g: Any, axis: int, chosen: range, size: int) -> Any:
@@ -102,16 +178,11 @@ def _scattered(g: Any, axis: int, chosen: range, size: int) -> Any:
     xp = g.__array_namespace__()
     if chosen.step < 0:
         return _scattered(g[(*before, slice(None, None, -1))], axis, chosen[::-1], size)
-
-    def zeros(count: int) -> list[Any]:
-        shape = (*g.shape[:axis], count, *g.shape[axis + 1 :])
-        return [xp.broadcast_to(g.record.constant(0, g.dtype), shape)] if count else []
-
     if chosen.step == 1 or len(chosen) < 2:
         first = chosen.start if len(chosen) else 0
-        return xp.concat([*zeros(first), g, *zeros(size - first - len(chosen))], axis=axis)
+        return _joined([(range(first, first + len(chosen)), g)], axis, size)
     at = {place: i for i, place in enumerate(chosen)}
-    parts = [[g[(*before, slice(at[i], at[i] + 1))]] if i in at else zeros(1) for i in range(size)]
+    parts = [[g[(*before, slice(at[i], at[i] + 1))]] if i in at else _zeros(g, axis, 1) for i in range(size)]
     return xp.concat([x for part in parts for x in part], axis=axis)
 
 

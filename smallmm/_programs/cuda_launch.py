@@ -13,11 +13,12 @@ from .._base.cache import Cache
 from .._gpu.device import same_device
 from .compile import compiled, dense_strides
 from .cuda_kernel import Kernel, Layout, kernel_of
-from .cuda_steps import VECTOR, merged
+from .cuda_steps import VECTOR, NotFused, merged
 from .dtypes import COMPLEX
 from .record import Record
 
 _MOST_LAYOUTS = 64
+_MOST_ARRAYS = 64  # csrc/python/device/device_programs.c
 _MOST_ARGUMENTS = 4096  # bytes
 
 
@@ -62,6 +63,7 @@ class DeviceProgram:
 
     def check(self, operands: list[np.ndarray]) -> None:
         """`NotFused` if there is no kernel for such arrays, which are on the host. No device is used."""
+        _Launches(self, tuple(x.ndim == 0 for x in operands))
         layouts = tuple(
             Layout("number") if x.ndim == 0 else
             Layout("flat", (), True) if x.ndim > len(shape) else
@@ -111,6 +113,9 @@ class _Launches:
     """Kernels and their arguments for arrays that lie in memory in ways that were met."""
 
     def __init__(self, program: DeviceProgram, is_number: tuple[bool, ...]) -> None:
+        arrays = is_number.count(False) + len(program.described.outputs)
+        if arrays > _MOST_ARRAYS:
+            raise NotFused(f"it has {arrays} operands and results; a kernel has at most {_MOST_ARRAYS}")
         self.program = program
         self.is_number = is_number
         self._known = Cache(_MOST_LAYOUTS)

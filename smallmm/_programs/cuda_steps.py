@@ -105,6 +105,7 @@ _WITH_BRANCHES = {
     *("power", "arctan2", "exponent", "scaled"),
 }
 _MOST_CONSTANTS = 4096
+_MOST_STEPS = 2000  # NVRTC takes 4 s for 1,000, 20 s for these, minutes and gigabytes for 3,400
 _EMPTY = "an array has no elements in a matrix"
 
 
@@ -379,6 +380,8 @@ def values_of(program: Description) -> list[Value]:
             counts[i] *= 2
             array = None if array is None else np.ascontiguousarray(array).view(dtype)
         values.append(Value(kind, dtype, counts.get(i, size // dtype.itemsize), array, is_complex))
+    if len(program.steps) > _MOST_STEPS:
+        raise NotFused(f"it has {len(program.steps)} steps; a kernel has at most {_MOST_STEPS}")
     if sum(x.size for x in values if x.kind == CONSTANT) > _MOST_CONSTANTS:
         raise NotFused("its constants are too many for a kernel")
     if any(x.size == 0 for x in values if x.kind != TEMPORARY):

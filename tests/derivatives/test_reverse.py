@@ -67,6 +67,7 @@ OF_ARRAYS = {
     "sum of 64": ("x", lambda x: np.broadcast_to(x[0, :2, None], (2, 32)).reshape(-1).sum()),
     "prod": ("x", lambda x: x.prod(axis=-1)),
     "cumsum": ("x", lambda x: np.cumsum(x, axis=0) ** 2),
+    "stretches": ("x", lambda x: x[0, 1:] * x[2, :2] + x[0, :2] * x[-1, 0] + x.reshape(-1)[4] * x.mT[1, 1:]),
     "triangle": ("x", lambda x: np.tril(x) @ np.triu(x, 1)),
     "solve": ("xx", lambda x, y: np.linalg.solve(x, y)),
     "solve of a vector": ("xx", lambda x, y: np.linalg.solve(x, y[0])),
@@ -184,6 +185,17 @@ def test_no_step_is_without_elements(rng):
     (plan,) = backward._pass((0,), (0,))._plans.values()
     assert all(0 not in value.shape for step in plan.steps for value in step.results)
     assert plan.on_device() is not None
+
+
+def test_steps_of_a_sum_of_each_element(rng):
+    """As many as of the function itself: its n elements do not each make a vector of n."""
+    step = smallmm.fuse("(n)->(n)")(np.cumsum)
+    counts = []
+    for n in (20, 40):
+        backward = backward_of_plan(step, step._plan([rng.standard_normal((1, n))], {}), {})
+        one_pass = backward._pass((0,), (0,))
+        counts.append(len(one_pass._plan([rng.standard_normal((1, n))] * 2, {}).record.steps))
+    assert counts[1] - counts[0] <= 3 * 20
 
 
 def test_equal_arguments_share_the_gradient(rng):

@@ -416,6 +416,15 @@ def failures():
     huge = fuse(lambda a, b: a @ b, "(m,k),(k,n)")
     plan = smallmm.explain(huge, on_device(np.ones((2, 64, 300))), on_device(np.ones((2, 300, 64))))
     assert plan.why == "the values of a matrix need more shared memory than a block has", plan
+    many, vectors = fuse(lambda *x: sum(x[1:], x[0]), ",".join(["(n)"] * 64)), [normal((3, 2), float)] * 64
+    sums = fuse("(n)->(n)")(np.cumsum)
+    for function, operands, why in (
+        (many, vectors, "it has 65 operands and results; a kernel has at most 64"),
+        (sums, [normal((3, 1001), float)], "it has 2001 steps; a kernel has at most 2000"),
+    ):
+        arrays = list(map(on_device, operands))
+        assert smallmm.explain(function, *arrays).why == why
+        same(function(*arrays), function(*operands))
     error = raised(smallmm.mahalanobis, arguments[0], arguments[1], covariance)
     assert "mahalanobis: covariance is a numpy.ndarray on the host" in str(error), error
     same(calls(on_device(covariance)), calls(covariance))
