@@ -57,8 +57,10 @@ wheel: $(VENV)/header $(VENV)/extra-build $(VENV)/extra-wheel  ## a wheel for th
 	rm -rf build/wheel
 	CPATH="$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES)" SMALLMM_ISAS=all \
 	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheel .
-	$(BIN)/python tools/check_wheel.py build/wheel/*.whl
-	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl 2> build/wheel/repair.log
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --strip --wheel-dir build/wheel/repaired build/wheel/*.whl 2> build/wheel/repair.log
+	$(BIN)/python tools/check_wheel.py build/wheel/repaired/*.whl
+	mkdir -p dist
+	mv build/wheel/repaired/*.whl dist
 
 lib:  ## the C core as build/libsmallmm.a and .so, for programs that include csrc/smallmm.h
 	$(MAKE) -C tests/core build/native/libsmallmm.a build/native/libsmallmm.so

@@ -81,10 +81,7 @@ static unsigned any_needs(const smm_call *call) {
 #define EIGH_JACOBI(n) \
     _Static_assert(n <= EIGH_JACOBI_MOST, "orders of EIGH_JACOBI"); \
     static void KERNEL(eigh_jacobi_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
-        eigh_jacobi(call, first, last, cold, n, true); \
-    } \
-    static void KERNEL(eigvalsh_jacobi_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
-        eigh_jacobi(call, first, last, cold, n, false); \
+        eigh_jacobi(call, first, last, cold, n); \
     }
 EIGH_JACOBI(1)
 EIGH_JACOBI(2)
@@ -212,8 +209,8 @@ static const smm_kernel eigh_list[] = {
 };
 
 static const smm_kernel eigvalsh_list[] = {
-    ROW(eigvalsh_jacobi_1, 0, 0, 1, any_needs, COLD),       ROW(eigvalsh_jacobi_2, 0, 0, 2, any_needs, COLD),
-    ROW(eigvalsh_jacobi_3, 0, 0, 3, any_needs, COLD),       ROW(eigvalsh_jacobi_4, 0, 0, 4, any_needs, COLD),
+    ROW(eigh_jacobi_1, 0, 0, 1, any_needs, COLD),           ROW(eigh_jacobi_2, 0, 0, 2, any_needs, COLD),
+    ROW(eigh_jacobi_3, 0, 0, 3, any_needs, COLD),           ROW(eigh_jacobi_4, 0, 0, 4, any_needs, COLD),
     ROW(eigvalsh_single, 0, 0, 0, eigh_single_needs, COLD), ROW(eigvalsh_lanes, 0, 0, 0, eigh_lanes_needs, COLD),
 };
 
@@ -229,8 +226,8 @@ static const smm_kernel svd_list[] = {
 static const smm_kernel svdvals_list[] = {
 #define SVD_LANES(n) ROW(svdvals_lanes_##n, n, 0, n, any_needs, COLD),
 #include "../defs/tuning.def"
-    WITH_WORKSPACE(svdvals_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_workspace)),
-    ROW(svdvals_single, 0, 0, 0, svd_single_needs, COLD),
+    WITH_WORKSPACE(svd_lanes, svd_jacobi_needs, COLD, KERNEL(svd_lanes_workspace)),
+    ROW(svd_single, 0, 0, 0, svd_single_needs, COLD),
     WITH_WORKSPACE(svdvals_bidiagonal, svd_bidiagonal_needs, COLD, KERNEL(svd_bidiagonal_workspace)),
 };
 

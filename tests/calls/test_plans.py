@@ -87,7 +87,7 @@ def test_few_matrices_do_not_leave_lanes_empty(name, dtype):
         ("eigh_single", smallmm.eigh, 9),
         ("eigvalsh_single", smallmm.eigvalsh, 17),
         ("svd_single", smallmm.svd, 9),
-        ("svdvals_single", smallmm.svdvals, 17),
+        ("svd_single", smallmm.svdvals, 17),
         ("matmul_strided", smallmm.matmul, 5),
         ("matmul_rows", smallmm.matmul, 8),
     ],

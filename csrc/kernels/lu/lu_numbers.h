@@ -56,7 +56,7 @@ INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num 
         if (call->op == SMM_OP_SOLVE || call->op == SMM_OP_INV) {
             const bool inverts = call->op == SMM_OP_INV;
             const smm_operand *b = inverts ? NULL : &call->solve.b, *to = inverts ? &call->inv.inverse : &call->solve.x;
-            numbers_solve_all(call, b, to, inverts ? n : call->k, most, q, a, x, &s, n, count);
+            numbers_solve_all(b, to, inverts ? n : call->k, most, q, a, x, &s, n, false, count);
         } else {
             vec row[SMM_MOST_ORDER];                    /* another array, so that `s` may be in registers */
             UNROLLED_BY_4(intptr_t k = 0; k < n; k++) { /* from the step that failed on, no row is exchanged */

@@ -84,9 +84,9 @@ INLINE void numbers_solve(num *x, const intptr_t n, const intptr_t cols, const n
 }
 
 /* Solutions for `width` right-hand sides from column j on; b == NULL: those of the identity. */
-INLINE void numbers_solve_some(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t j,
-                               const intptr_t width, intptr_t q, const num *a, num *x, const lu_state *s,
-                               const intptr_t n, intptr_t count) {
+INLINE void numbers_solve_some(const smm_operand *b, const smm_operand *to, intptr_t j, const intptr_t width,
+                               intptr_t q, const num *a, num *x, const lu_state *s, const intptr_t n,
+                               const bool transposed, intptr_t count) {
     if (b) {
         const smm_operand from = numbers_columns(*b, j);
         KERNEL(numbers_load)(x, &from, q, n, width, count);
@@ -94,7 +94,7 @@ INLINE void numbers_solve_some(const smm_call *call, const smm_operand *b, const
         UNROLLED_BY_4(intptr_t i = 0; i < n; i++)
             UNROLLED_BY_4(intptr_t l = 0; l < width; l++) x[i * width + l] = num_set(i == j + l);
     }
-    numbers_solve(x, n, width, a, s, call->form & SMM_TRANSPOSED);
+    numbers_solve(x, n, width, a, s, transposed);
     const smm_operand c = numbers_columns(*to, j);
     KERNEL(numbers_store)(&c, q, x, n, width, count);
     KERNEL(numbers_fill_nan)(&c, q, s->info, n, width, count);
@@ -102,18 +102,18 @@ INLINE void numbers_solve_some(const smm_call *call, const smm_operand *b, const
 
 /* For all of them, as many at a time as x has room for; of few rows the usual numbers are constants, of real matrices
  * one always is. */
-INLINE void numbers_solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t sides,
-                              intptr_t most, intptr_t q, const num *a, num *x, const lu_state *s, const intptr_t n,
+INLINE void numbers_solve_all(const smm_operand *b, const smm_operand *to, intptr_t sides, intptr_t most, intptr_t q,
+                              const num *a, num *x, const lu_state *s, const intptr_t n, const bool transposed,
                               intptr_t count) {
     for (intptr_t j = 0, width; j < sides; j += width) {
         width = least(most, sides - j);
         if (__builtin_constant_p(n) && width == n) {
-            numbers_solve_some(call, b, to, j, n, q, a, x, s, n, count);
+            numbers_solve_some(b, to, j, n, q, a, x, s, n, transposed, count);
         } else if (__builtin_constant_p(n) || (PARTS == 1 && width == 1)) {
             width = 1;
-            numbers_solve_some(call, b, to, j, 1, q, a, x, s, n, count);
+            numbers_solve_some(b, to, j, 1, q, a, x, s, n, transposed, count);
         } else {
-            numbers_solve_some(call, b, to, j, width, q, a, x, s, n, count);
+            numbers_solve_some(b, to, j, width, q, a, x, s, n, transposed, count);
         }
     }
 }
@@ -178,7 +178,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
         for (intptr_t k = 0; k < n && cold; k++) prefetch(next + PARTS * k * LANES * n, PARTS * LANES * n);
         const vec info = lu_look(call, &call->lu_solve.pivots, workspace->a, &s, q, count);
         lanes_store_int(&call->lu_solve.info, q, info, count);
-        numbers_solve_all(call, &call->lu_solve.b, &call->lu_solve.x, call->k, SIDES, q, workspace->a, workspace->x, &s,
-                          n, count);
+        numbers_solve_all(&call->lu_solve.b, &call->lu_solve.x, call->k, SIDES, q, workspace->a, workspace->x, &s, n,
+                          call->form & SMM_TRANSPOSED, count);
     }
 }

@@ -200,8 +200,8 @@ INLINE void jacobi_end(const smm_call *call, intptr_t q, jacobi_stack *x, const 
 }
 
 /* Where matrices are left for one group, the other does the same. */
-INLINE void eigh_jacobi(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n,
-                        const bool vectors) {
+INLINE void jacobi_all(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n,
+                       const bool vectors) {
     for (intptr_t q = first; q < last; q += JACOBI_GROUPS * LANES) {
         jacobi_stack x[JACOBI_GROUPS];
         UNROLLED(int g = 0; g < JACOBI_GROUPS; g++) {
@@ -214,4 +214,15 @@ INLINE void eigh_jacobi(const smm_call *call, intptr_t first, intptr_t last, boo
             jacobi_end(call, at, &x[g], n, least(LANES, last - at), vectors);
         }
     }
+}
+
+/* Of complex numbers, which take long, one text is with vectors and without. */
+INLINE void eigh_jacobi(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
+    const bool vectors = call->op == SMM_OP_EIGH;
+    if (PARTS > 1)
+        jacobi_all(call, first, last, cold, n, vectors);
+    else if (vectors)
+        jacobi_all(call, first, last, cold, n, true);
+    else
+        jacobi_all(call, first, last, cold, n, false);
 }

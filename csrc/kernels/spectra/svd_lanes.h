@@ -557,16 +557,10 @@ INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, b
 }
 #endif
 
-INLINE void svd_lanes_any(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors) {
+static void KERNEL(svd_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    const bool vectors = call->op != SMM_OP_SVDVALS;
     const svd_operands o = svd_operands_of(call, vectors);
     svd_workspace *const workspace = smm_kernel_workspace();
     const svd_stack x = {.a = workspace->a, .x = workspace->x, .v = workspace->v};
     svd_lanes_of(call, first, last, cold, vectors, x, o.m, o.n, false);
-}
-
-static void KERNEL(svd_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    svd_lanes_any(call, first, last, cold, true);
-}
-static void KERNEL(svdvals_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    svd_lanes_any(call, first, last, cold, false);
 }

@@ -137,7 +137,9 @@ INLINE void svd_single_store_large(const svd_operands *o, intptr_t q, svd_single
     single_store(&o->large, q, u);
 }
 
-INLINE void svd_single(const smm_call *call, intptr_t first, intptr_t last, const bool vectors) {
+static void KERNEL(svd_single)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
+    (void)cold;
+    const bool vectors = call->op != SMM_OP_SVDVALS;
     const svd_operands o = svd_operands_of(call, vectors);
     svd_single_workspace *const w = smm_kernel_workspace();
     svd_stack *const x = &w->stack;
@@ -168,13 +170,4 @@ INLINE void svd_single(const smm_call *call, intptr_t first, intptr_t last, cons
         KERNEL(numbers_fill_nan)(&o.small, q, bad, n, n, 1);
         KERNEL(numbers_fill_nan)(&o.large, q, bad, m, o.k, 1);
     }
-}
-
-static void KERNEL(svd_single)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    (void)cold;
-    svd_single(call, first, last, true);
-}
-static void KERNEL(svdvals_single)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    (void)cold;
-    svd_single(call, first, last, false);
 }
