@@ -1,5 +1,6 @@
 /* lu.c: right-looking LU with partial pivoting, in place (Golub and Van Loan, Matrix Computations, algorithm 3.4.1),
  * and what follows from it: solutions, determinants, and inverses of complex matrices. */
+#include "../math/functions.h"
 #include "reference.h"
 
 static number at(const smm_lu_factors *f, intptr_t i, intptr_t j) { return f->lu[i * f->n + j]; }
@@ -138,11 +139,11 @@ static void put_determinant(const smm_call *call, const smm_lu_factors *f, intpt
         put_number(&call->det.det, t, q, 0, 0, f->singular ? zero : shifted(t, p, exponent));
         return;
     }
-    const double size = magnitude(t, p), log_size = round_in(t, log(size) + (double)exponent * M_LN2);
+    const double size = magnitude(t, p), log_size = round_in(t, smm_log(size) + (double)exponent * M_LN2);
     const bool is_sign = !smm_is_complex(t) && !isnan(p.re); /* also of an infinite p */
     const number sign = is_sign ? (number){copysign(1, p.re), 0} : divided(t, p, size);
     put_number(&call->slogdet.sign, t, q, 0, 0, f->singular ? zero : sign);
-    put(&call->slogdet.logabsdet, real, q, 0, 0, f->singular ? -INFINITY : log_size); /* log() is float64's, rounded */
+    put(&call->slogdet.logabsdet, real, q, 0, 0, f->singular ? -INFINITY : log_size); /* float64's, rounded */
 }
 
 intptr_t smm_reference_singular(const smm_call *call, intptr_t q) {

@@ -1,5 +1,6 @@
-/* determinant.cuh: the determinant, or its sign and logarithm, from the diagonal of U: the same bits as the CPU's,
- * except that the logarithm is CUDA's. Takes the factors one by one, those of exchanged rows negated. */
+/* determinant.cuh: the determinant, or its sign and logarithm, from the diagonal of U: the same bits as the CPU's.
+ * Takes the factors one by one, those of exchanged rows negated. */
+#include "functions.cuh"
 
 template <class T> struct Determinant {
     T plain = 1, mantissa = 1;
@@ -34,8 +35,7 @@ template <class T> struct Determinant {
     /* The logarithm is float64's, rounded. */
     __device__ T log_magnitude() const {
         constexpr double LN2 = 0.693147180559945309417;
-        if (singular) return -static_cast<T>(__longlong_as_double(0x7ff0000000000000));
-        const double log_x = log(fabs(static_cast<double>(safe() ? plain : mantissa)));
-        return static_cast<T>(safe() ? log_x : __dadd_rn(log_x, __dmul_rn(exponent, LN2)));
+        const double size = fabs(static_cast<double>(singular ? T(0) : safe() ? plain : mantissa));
+        return static_cast<T>(smm_log(size) + (safe() || singular ? 0 : exponent * LN2));
     }
 };

@@ -1,5 +1,6 @@
 /* determinant_of_numbers.cuh: the determinant of a complex matrix, or its phase and logarithm, from the diagonal of U;
- * the bits of kernels/lu/lu_numbers.h, except that the logarithm is CUDA's. */
+ * the bits of kernels/lu/lu_numbers.h. */
+#include "functions.cuh"
 
 __device__ inline int exponent_of(Number x) {
     const T re = fabs(x.re), im = fabs(x.im), size = re > im || isnan(im) ? re : im;
@@ -50,7 +51,7 @@ __device__ inline void give_determinant(bool odd, bool singular, Diagonal diagon
             p = shifted(p, -exponent);
         }
         const T size = root(multiply_add(p.im, p.im, product(p.re, p.re)));
-        const T log_size = static_cast<T>(__dadd_rn(log(static_cast<double>(size)), __dmul_rn(exponent, LN2)));
+        const T log_size = static_cast<T>(smm_log(static_cast<double>(size)) + exponent * LN2);
         det(singular ? Number{0, 0} : Number{quotient_of(p.re, size), quotient_of(p.im, size)});
         log_magnitude(singular ? -static_cast<T>(__longlong_as_double(0x7ff0000000000000)) : log_size);
     }

@@ -1,6 +1,7 @@
 /* lu_numbers.h: LU of complex matrices and what follows from it: solutions, the inverse, determinants. LANES matrices
  * side by side, right-looking, any order. Pivots are compared by |re| + |im|. The inverse is the solution of A X = I.
  * Steps of the smallest orders, which are constants, are unrolled, as in lu_solve_lanes.h. */
+#include "../map/logarithms.h"
 
 enum { FEW = 4 };
 
@@ -141,6 +142,8 @@ INLINE void lu_determinants(const smm_call *call, intptr_t q, intptr_t count, co
     mask mild = ~singular;
     STEPS(n, numbers_multiply, u, step, &product, &mild);
     T parts[2 * LANES];
+    T sizes[LANES] = {0};
+    double exponents[LANES] = {0};
     lane_store(parts, product.re);
     lane_store(parts + LANES, product.im);
     for (int l = 0; l < count; l++) {
@@ -157,14 +160,15 @@ INLINE void lu_determinants(const smm_call *call, intptr_t q, intptr_t count, co
         if (call->op == SMM_OP_DET) {
             if (exponent) p = one_scaled(p, (int)exponent);
         } else {
-            T *const logarithm = (T *)((char *)call->slogdet.logabsdet.data + (q + l) * call->slogdet.logabsdet.batch);
             const T size = SQRT(scalar_fma(p.im, p.im, p.re * p.re));
-            *logarithm = is_singular ? -INFINITY : (T)(log((double)size) + (double)exponent * M_LN2);
+            sizes[l] = is_singular ? 0 : size;
+            exponents[l] = is_singular ? 0 : (double)exponent;
             p = (one){p.re / size, p.im / size};
         }
         det[0] = is_singular ? 0 : p.re;
         det[1] = is_singular ? 0 : p.im;
     }
+    if (call->op == SMM_OP_SLOGDET) KERNEL(lanes_store_log)(&call->slogdet.logabsdet, q, sizes, exponents, count);
 }
 
 INLINE void numbers_det(const smm_call *call, intptr_t first, intptr_t last, num *a, const intptr_t n) {

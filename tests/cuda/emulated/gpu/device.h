@@ -31,8 +31,6 @@ inline double frexp(double x, int *exponent) { return __builtin_frexp(x, exponen
 inline float frexp(float x, int *exponent) { return __builtin_frexpf(x, exponent); }
 inline double ldexp(double x, int exponent) { return __builtin_ldexp(x, exponent); }
 inline float ldexp(float x, int exponent) { return __builtin_ldexpf(x, exponent); }
-inline double log(double x) { return __builtin_log(x); }
-inline float log(float x) { return __builtin_logf(x); }
 template <class X> inline bool isfinite(X x) { return __builtin_isfinite(x); }
 template <class X> inline bool isinf(X x) { return __builtin_isinf(x); }
 template <class X> inline bool isnan(X x) { return __builtin_isnan(x); }
