@@ -63,6 +63,8 @@ def kernel_of(
 
 
 class _Writer:
+    keeps = True  # results leave a thread's registers for shared memory when no step is left that uses them
+
     def __init__(self, program: Description, layouts: tuple[Layout, ...], dims: int, shared: int) -> None:
         self.program = program
         self.most_shared = shared
@@ -138,6 +140,7 @@ class _Writer:
             elif i in at:
                 lines.append(f"    {c_type(x.dtype)} *const v{i} = {self._in_shared(i, at[i])};")
         ends: Counter[int] = Counter(number + x.leaves_out for number, x in enumerate(steps) if x.leaves_out)
+        kept = {i: self.steps.end_of(i, steps) for i in self.outputs if self.keeps and lanes == 1 and i in at}
         for number, step in enumerate(steps):
             own = ["SYNC_LANES();", *step.lines]
             if step.scratch:
@@ -150,6 +153,7 @@ class _Writer:
                 own = [define, *own, "#undef SCRATCH"]
             own += ["}"] * ends[number]
             own = ["if (written) {", *own, "}"] if number in sometimes else own
+            own += [f"keep<{self.values[i].size}>(mine + {at[i]}, v{i});" for i in kept if kept[i] == number]
             lines += [x if x.startswith("#") else f"    {x}" for x in own]
         return [*lines, "}"]
 
@@ -339,9 +343,6 @@ class _Writer:
                 body.append(f"fetch<{self.values[i].size}>(v{i}, mine + {at[i]});")
             arguments.append(f"v{i}")
         body += [f"compute({', '.join(arguments)});", "__syncwarp();"]
-        if room.lanes == 1:
-            body += [f"keep<{self.values[i].size}>(mine + {at[i]}, v{i});" for i in self.outputs]
-            body += ["__syncwarp();"]
         body += [self._store(i, at[i], self._data(i)) for i in self.outputs]
         return self._kernel(steps, at, room, body)
 

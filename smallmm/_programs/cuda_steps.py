@@ -147,6 +147,13 @@ class Steps:
         """For so many threads of a matrix."""
         return [self._step(step, lanes) for step in self.program.steps]
 
+    @staticmethod
+    def end_of(value: int, steps: list[Step]) -> int:
+        """The step after which no other uses a value, or the last of those that may be left out with it."""
+        left_out = {number + i for number, x in enumerate(steps) for i in range(1, x.leaves_out + 1)}
+        last = max((number for number, x in enumerate(steps) if value in x.uses), default=0)
+        return next(number for number in range(last, len(steps)) if number + 1 not in left_out)
+
     def _step(self, step: Any, lanes: int) -> Step:
         kind, which, form, dtype, to, source, sizes, own, operands = step
         uses = tuple(x[0] for x in operands if x is not None)

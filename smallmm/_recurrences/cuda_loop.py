@@ -48,6 +48,8 @@ def loop_kernel(
 
 
 class _LoopWriter(_Writer):
+    keeps = False  # they are carried, or are of one time
+
     def __init__(
         self,
         program: Description,
