@@ -19,6 +19,7 @@ KERNELS: dict[str, dict[str, tuple[int, ...]]] = _core.cuda_catalog()["kernels"]
 COMPUTED_SIZES = {"f32": 4, "f64": 8, "f16": 4, "bf16": 4, "c64": 8, "c128": 16}
 MOST_THREADS = 768  # asked of a multiprocessor by `blocks`: 80 registers for each; with fewer, kernels spill
 PRODUCTS = ("matmul_staged", "matmul_direct", "matmul_whole", "matmul_one")
+OF_ANY_SIZE = ("matmul_tiled", "matmul_tensor")
 Row = dict[str, Any]
 
 
@@ -41,7 +42,7 @@ def tiles(problem: Row, effort: int) -> list[tuple[int, int]]:
 def candidates(problem: Row, shared: int, effort: int = 2) -> list[Row]:
     """Parameters that fit the problem and are worth timing, on a device with so much shared memory. Of
     products there are more with more effort (1, 2 or 3)."""
-    found = candidates_of_product(problem, shared, effort) if _has_tiles(problem) else []
+    found = candidates_of_product(problem, shared, effort) if _has_tiles(problem, shared) else []
     for kernel, values in KERNELS.items():
         if kernel in PRODUCTS:
             continue
@@ -56,11 +57,9 @@ def candidates(problem: Row, shared: int, effort: int = 2) -> list[Row]:
     return found
 
 
-def _has_tiles(problem: Row) -> bool:
-    """A product whose matrices a block holds as a whole."""
-    orders = (problem[x] for x in "mkn")
-    small = max(orders) <= _core.limits["cuda_product_order"]
-    return problem["op"] == "MATMUL" and small
+def _has_tiles(problem: Row, shared: int) -> bool:
+    """A product whose matrices a block holds as a whole. Others have kernels that take any size."""
+    return problem["op"] == "MATMUL" and _core.cuda_plan(problem, shared)["kernel"] not in OF_ANY_SIZE
 
 
 def _all_works(problem: Row, row: Row) -> bool:

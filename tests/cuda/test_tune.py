@@ -59,6 +59,14 @@ def test_candidates_are_all_that_fits(problem):
     assert candidates(problem, SHARED) == expected
 
 
+@pytest.mark.parametrize(("dtype", "last"), [("f64", 52), ("c128", 48), ("f32", 64)])
+def test_candidates_of_large_products(dtype, last):
+    for n, tiles in ((last, True), (last + 1, False)):
+        found = candidates({**PROBLEM, "op": "MATMUL", "dtype": dtype, "m": n, "k": n, "n": n}, SHARED, 1)
+        assert any(row["kernel"] in PRODUCTS for row in found) is tiles
+        assert any(row["kernel"] == "matmul_tiled" for row in found) is not tiles
+
+
 @pytest.mark.parametrize("dtype", ["f64", "c64", "c128"])
 @pytest.mark.parametrize(("n", "source"), [(2, 0), (5, 1), (16, 0), (31, 0)])
 def test_candidates_of_products_fit(n, source, dtype):
