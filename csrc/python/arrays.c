@@ -1,4 +1,5 @@
 /* arrays.c: see arrays.h. */
+#include <complex.h>
 #include <string.h>
 
 #include "arrays.h"
@@ -61,6 +62,22 @@ bool smm_take_shape(smm_arrays *x, int i) {
 }
 
 void smm_take_number(smm_arrays *x, int i) { x->array[i] = (smm_array){.ndim = -1}; }
+
+void smm_place_numbers(smm_arrays *x, const double _Complex number[], double own[][2]) {
+    for (int i = 0; i < x->s->inputs; i++) {
+        if (x->array[i].ndim >= 0) continue;
+        const int place = x->s->place[i];
+        const smm_dtype dtype = smm_type_of(x->call.op, x->call.dtype, place), real = smm_dtypes[dtype].real;
+        char *const to = (char *)own[place];
+        const int32_t integer = (int32_t)creal(number[place]);
+        if (smm_is_integer(x->g, i))
+            memcpy(to, &integer, sizeof integer);
+        else
+            smm_put(to, real, creal(number[place]));
+        if (smm_is_complex(dtype)) smm_put(to + smm_size(real), real, cimag(number[place]));
+        x->call.operand[place].data = to;
+    }
+}
 
 int smm_output_shape(const smm_arrays *x, int i, intptr_t shape[NPY_MAXDIMS + 2]) {
     int ndim = 0;

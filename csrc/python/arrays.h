@@ -63,6 +63,9 @@ static inline bool smm_take_input(smm_arrays *x, int i, smm_array array) {
     return smm_take_shape(x, i);
 }
 void smm_take_number(smm_arrays *x, int i);
+/* On the host, where the core reads numbers from memory: put them there. number, own: by place; own: in their own
+ * element type. */
+void smm_place_numbers(smm_arrays *x, const double _Complex number[], double own[][2]);
 /* The shape of an output; returns its length. */
 int smm_output_shape(const smm_arrays *x, int i, intptr_t shape[NPY_MAXDIMS + 2]);
 /* Whether x->array[i], an output, has the shape of one, and no two of its elements share memory. */

@@ -29,10 +29,53 @@ OPERATORS = {
     "eigh upper": (lambda a, b: aten._linalg_eigh(positive(a), "U"), "eigh"),
     "eigvalsh": (lambda a, b: aten._linalg_eigh(positive(a), "L", False), "close"),
     "svd": (lambda a, b: aten._linalg_svd(a), "svd"),
-    "svd tall": (lambda a, b: aten._linalg_svd(a[..., : (a.shape[-1] + 1) // 2]), "svd"),
-    "svd wide": (lambda a, b: aten._linalg_svd(a[..., : (a.shape[-1] + 1) // 2, :]), "svd"),
-    "svd full": (lambda a, b: aten._linalg_svd(a[..., : (a.shape[-1] + 1) // 2], True), "svd"),
+    "svd tall": (lambda a, b: aten._linalg_svd(narrow(a)), "svd"),
+    "svd wide": (lambda a, b: aten._linalg_svd(narrow(a).mT), "svd"),
+    "svd full": (lambda a, b: aten._linalg_svd(narrow(a), True), "svd"),
     "svdvals": (lambda a, b: aten._linalg_svd(a, False, False), "close"),
+    "cholesky_solve": (lambda a, b: aten._cholesky_solve_helper(b, L.cholesky(positive(a)), False), "close"),
+    "cholesky_solve upper": (
+        lambda a, b: aten._cholesky_solve_helper(narrow(b), L.cholesky(positive(a), upper=True), True),
+        "close",
+    ),
+    "solve_triangular": (lambda a, b: aten.linalg_solve_triangular(a, b, upper=True), "close"),
+    "solve_triangular lower": (lambda a, b: aten.linalg_solve_triangular(a, narrow(b), upper=False), "close"),
+    "solve_triangular right": (
+        lambda a, b: aten.linalg_solve_triangular(a, narrow(b).mT, upper=True, left=False),
+        "close",
+    ),
+    "solve_triangular unit": (
+        lambda a, b: aten.linalg_solve_triangular(
+            a / (8 * a.shape[-1]), b, upper=False, left=False, unitriangular=True
+        ),
+        "close",
+    ),
+    "solve_triangular of A^H": (lambda a, b: aten.linalg_solve_triangular(a.mH, b, upper=True), "close"),
+    "lu_solve": (lambda a, b: aten.linalg_lu_solve(*L.lu_factor(a), narrow(b)), "close"),
+    "lu_solve right": (lambda a, b: aten.linalg_lu_solve(*L.lu_factor(a), narrow(b).mT, left=False), "close"),
+    "lu_solve adjoint": (lambda a, b: aten.linalg_lu_solve(*L.lu_factor(a), b, adjoint=True), "close"),
+    "lu_solve right adjoint": (
+        lambda a, b: aten.linalg_lu_solve(*L.lu_factor(a), b, left=False, adjoint=True),
+        "close",
+    ),
+    "ldl_factor_ex": (lambda a, b: aten.linalg_ldl_factor_ex(a), "close"),
+    "ldl_factor_ex hermitian": (lambda a, b: aten.linalg_ldl_factor_ex(positive(a), hermitian=True), "close"),
+    "ldl_solve": (lambda a, b: aten.linalg_ldl_solve(*L.ldl_factor(a), narrow(b)), "close"),
+    "ldl_solve hermitian": (
+        lambda a, b: aten.linalg_ldl_solve(*L.ldl_factor(positive(a), hermitian=True), b, hermitian=True),
+        "close",
+    ),
+    "qr": (lambda a, b: aten.linalg_qr(a), "close"),
+    "qr tall": (lambda a, b: aten.linalg_qr(narrow(a)), "close"),
+    "qr wide": (lambda a, b: aten.linalg_qr(narrow(a).mT), "close"),
+    "qr complete": (lambda a, b: aten.linalg_qr(narrow(a), "complete"), "close"),
+    "qr r": (lambda a, b: aten.linalg_qr(narrow(a), "r"), "close"),
+    "qr r wide": (lambda a, b: aten.linalg_qr(narrow(a).mT, "r"), "close"),
+    "lstsq": (lambda a, b: aten.linalg_lstsq(a, b), "close"),
+    "lstsq tall": (lambda a, b: aten.linalg_lstsq(narrow(a), b), "close"),
+    "lstsq wide": (lambda a, b: aten.linalg_lstsq(narrow(a).mT, narrow(b).mT), "close"),
+    "lstsq vectors": (lambda a, b: aten.linalg_lstsq(narrow(a), b[..., 0]), "close"),
+    "matrix_exp": (lambda a, b: aten.linalg_matrix_exp(a / (4 * a.shape[-1] ** 0.5)), "close"),
     "eig": (lambda a, b: aten.linalg_eig(a), "eig"),
     "eigvals": (lambda a, b: aten._linalg_eigvals(a), "spectrum"),
 }
@@ -89,6 +132,11 @@ FUNCTIONS = {
 }
 
 
+def narrow(a):
+    """Half of its columns."""
+    return a[..., : (a.shape[-1] + 1) // 2]
+
+
 def positive(a):
     """Hermitian and positive definite, but for numbers above the diagonal that need not be read."""
     return a @ a.mH + torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
@@ -124,7 +172,7 @@ def leaves(results):
 
 def near(x, y, n):
     """Up to rounding."""
-    if x.dtype == torch.int32:
+    if not (x.is_floating_point() or x.is_complex()):
         assert torch.equal(x, y)
         return
     eps = torch.finfo(x.dtype).eps

@@ -110,28 +110,11 @@ static void take_number(task *t, int operand, double _Complex value) {
     t->number[t->a.s->place[operand]] = value;
 }
 
-/* The core reads numbers from memory. */
-static void place_numbers(task *t) {
-    for (int i = 0; i < t->a.s->inputs; i++) {
-        if (t->a.array[i].ndim >= 0) continue;
-        const int place = t->a.s->place[i];
-        const smm_dtype dtype = smm_type_of(t->a.call.op, t->a.call.dtype, place), real = smm_dtypes[dtype].real;
-        char *const to = (char *)t->own_number[place];
-        const int32_t integer = (int32_t)creal(t->number[place]);
-        if (smm_is_integer(t->a.g, i))
-            memcpy(to, &integer, sizeof integer);
-        else
-            smm_put(to, real, creal(t->number[place]));
-        if (smm_is_complex(dtype)) smm_put(to + smm_size(real), real, cimag(t->number[place]));
-        t->a.call.operand[place].data = to;
-    }
-}
-
 /* All operands are added: complete the call. On a device the innermost dimension is its batch. False: devices take as
  * many dimensions as this, but not that of the parts of a mixture. */
 static bool finish(task *t) {
     if (!smm_describe(&t->a)) return false;
-    if (t->on_host) place_numbers(t);
+    if (t->on_host) smm_place_numbers(&t->a, t->number, t->own_number);
     smm_take_batch(&t->a.call, &t->a.outer, t->on_host ? smm_longest_dimension(&t->a.outer) : 0);
     return true;
 }

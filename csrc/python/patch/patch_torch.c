@@ -47,6 +47,11 @@ typedef struct optional_view {
     bool has_value;
 } optional_view;
 
+typedef struct optional_number {
+    double value;
+    bool has_value;
+} optional_number;
+
 /* More than fits registers, so that the address of the result is passed as C++ passes that of a Tensor. */
 typedef struct tensors {
     void *at[4 + 1];
@@ -66,6 +71,12 @@ static view as_view(argument string) {
 static optional_view as_optional_view(argument optional) {
     if (!optional) return (optional_view){.has_value = false};
     return (optional_view){as_view(*(const argument *)(uintptr_t)optional), true};
+}
+
+static optional_number as_optional_number(argument optional) {
+    optional_number x = {0, optional};
+    if (optional) memcpy(&x.value, (const argument *)(uintptr_t)optional, sizeof x.value);
+    return x;
 }
 
 #define SMM_LEAST(...)
@@ -120,12 +131,10 @@ static void release(frame *x) {
     if (x->handed_on) hands_on = false;
     for (int i = 0; kind[i]; i++) {
         const argument own = x->arguments[i];
-        if (kind[i] == 'S' || kind[i] == 'T') smm_torch.aoti_torch_delete_tensor_object(as_tensor(own));
+        if (smm_is_tensor(kind[i])) smm_torch.aoti_torch_delete_tensor_object(as_tensor(own));
         if (kind[i] == 's') smm_torch.torch_delete_string(smm_handle(own));
-        if (kind[i] == 'o' && own) {
-            smm_torch.torch_delete_string(smm_handle(*(argument *)(uintptr_t)own));
-            smm_torch.delete((void *)(uintptr_t)own);
-        }
+        if (kind[i] == 'o' && own) smm_torch.torch_delete_string(smm_handle(*(argument *)(uintptr_t)own));
+        if ((kind[i] == 'o' || kind[i] == 'f') && own) smm_torch.delete((void *)(uintptr_t)own);
     }
     for (int i = 0; x->given && i < x->op->results; i++)
         smm_torch.aoti_torch_delete_tensor_object(as_tensor(x->given[i]));
@@ -179,30 +188,44 @@ static kernel *const kernels[ROWS - NUMPY_ROWS][PLACES] = {
 
 enum { SYMBOL = 200 };
 
-/* The mangled name of at::cpu::<operator>, or <operator>_out, or of at::cuda. It spells the types of all arguments, of
+/* The mangled name of <operator>, or <operator>_out, in a namespace of at. It spells the types of all arguments, of
  * which S_, S0_ and so on stand for what is in it before; so where a version of PyTorch has others, it is not found. */
-static void mangle(char to[SYMBOL], const torch_operator *op, bool out, int place) {
+static void mangle(char to[SYMBOL], const torch_operator *op, bool out, const char *namespace) {
     static const char view[] = "St17basic_string_viewIcSt11char_traitsIcEE";
     const char *const name = out ? op->overload : op->name, *input = out ? "RKS1_" : "RKNS_6TensorE";
     const int length = (int)strcspn(name, ".");
-    to += sprintf(to, "_ZN2at%s%d%.*s%sE", place == CPU ? "3cpu" : "4cuda", length + 4 * out, length, name,
+    to += sprintf(to, "_ZN2at%d%s%d%.*s%sE", (int)strlen(namespace), namespace, length + 4 * out, length, name,
                   out ? "_out" : "");
     for (int i = 0; out && i < op->results; i++) to += sprintf(to, "%s", i ? "S2_" : "RNS_6TensorE");
+    const char *optional = "St8optional";
     for (const char *kind = op->arguments; *kind; kind++) {
-        if (*kind == 'S' || *kind == 'T') {
+        if (smm_is_tensor(*kind)) {
             to += sprintf(to, "%s", input);
             input = out ? "S4_" : "S3_";
-        } else if (*kind == 's' || *kind == 'o') {
-            to += sprintf(to, *kind == 's' ? "%s" : "St8optionalI%sE", view);
+        } else if (*kind == 'o' || *kind == 'f') {
+            to += sprintf(to, "%sI%sE", optional, *kind == 'f' ? "d" : view);
+            optional = out ? "S5_" : "S4_";
         } else {
-            to += sprintf(to, "b");
+            to += sprintf(to, "%s", *kind == 's' ? view : "b");
         }
     }
 }
 
+/* PyTorch's kernel of an operator, from a library; one that serves all places has the host's library. */
+static function *find(void *library, void *host, const torch_operator *op, bool out, int place) {
+    char symbol[SYMBOL];
+    mangle(symbol, op, out, place == CPU ? "cpu" : "cuda");
+    function *f;
+    *(void **)&f = dlsym(library, symbol);
+    if (f) return f;
+    mangle(symbol, op, out, "compositeexplicitautograd");
+    *(void **)&f = dlsym(host, symbol);
+    return f;
+}
+
 /* Register kernels for all operators whose former kernels a library has, and add their names to a list. -1 with an
  * exception. */
-static int register_kernels(void *library, int place, PyObject **list) {
+static int register_kernels(void *library, void *host, int place, PyObject **list) {
     static void *registrations[PLACES]; /* kept */
     const char *const key = place == CPU ? "CPU" : "CUDA";
     if (smm_torch.aoti_torch_library_init_impl("aten", key, __FILE__, __LINE__, &registrations[place])) {
@@ -213,9 +236,7 @@ static int register_kernels(void *library, int place, PyObject **list) {
         const torch_operator *const op = &smm_torch_operators[i / 2];
         const bool out = i % 2;
         const char *const name = out ? op->overload : op->name;
-        char symbol[SYMBOL];
-        mangle(symbol, op, out, place);
-        *(void **)&former[i][place] = dlsym(library, symbol);
+        former[i][place] = find(library, host, op, out, place);
         if (!former[i][place]) continue;
         if (smm_torch.torch_library_impl(registrations[place], name, kernels[i][place], SMM_TORCH_INTERFACE)) {
             PyErr_Format(PyExc_RuntimeError, "PyTorch refuses a kernel of %s for %s", name, key);
@@ -242,7 +263,8 @@ PyObject *smm_register_torch(PyObject *Py_UNUSED(module), PyObject *args) {
     const bool has_cuda = smm_torch.aoti_torch_get_current_cuda_stream;
     if (has_cuda && smm_configure_cuda() < 0) return NULL;
     PyObject *list = PyList_New(0);
-    if (!list || register_kernels(host, CPU, &list) < 0 || (has_cuda && register_kernels(device, CUDA, &list) < 0))
+    if (!list || register_kernels(host, host, CPU, &list) < 0 ||
+        (has_cuda && register_kernels(device, host, CUDA, &list) < 0))
         Py_CLEAR(list);
     return list;
 }

@@ -18,6 +18,7 @@ const char *smm_find_torch(void *library) {
     smm_torch.place[CPU] = smm_torch.aoti_torch_device_type_cpu();
     smm_torch.place[CUDA] = smm_torch.aoti_torch_device_type_cuda();
     smm_torch.integer = smm_torch.aoti_torch_dtype_int32();
+    smm_torch.integer64 = smm_torch.aoti_torch_dtype_int64();
     smm_torch.number[SMM_F32] = smm_torch.aoti_torch_dtype_float32();
     smm_torch.number[SMM_F64] = smm_torch.aoti_torch_dtype_float64();
     smm_torch.number[SMM_C64] = smm_torch.aoti_torch_dtype_complex64();
@@ -46,13 +47,8 @@ bool smm_is_contiguous(const operand *x) {
     return true;
 }
 
-bool smm_new_tensor(const operand *like, int ndim, const intptr_t *shape, int32_t dtype, bool column_major, tensor *x) {
-    int64_t strides[MOST_DIM + 1], step = 1;
-    for (int d = ndim; d--; step *= shape[d] > 1 ? shape[d] : 1) strides[d] = step;
-    if (column_major && ndim >= 2) {
-        strides[ndim - 1] = shape[ndim - 2];
-        strides[ndim - 2] = 1;
-    }
+bool smm_new_tensor(const operand *like, int ndim, const intptr_t *shape, const int64_t *strides, int32_t dtype,
+                    tensor *x) {
     return !smm_torch.aoti_torch_empty_strided(ndim, (const int64_t *)(const void *)shape, strides, dtype, like->type,
                                                like->device, x);
 }

@@ -6,6 +6,8 @@
 #ifndef SMM_TORCH_H
 #define SMM_TORCH_H
 
+#include <string.h>
+
 #include "../arrays.h"
 #include "patched.h"
 
@@ -46,7 +48,8 @@ typedef void kernel(argument *stack, uint64_t arguments, uint64_t results);
     F(int32_t, aoti_torch_dtype_float64, (void)) \
     F(int32_t, aoti_torch_dtype_complex64, (void)) \
     F(int32_t, aoti_torch_dtype_complex128, (void)) \
-    F(int32_t, aoti_torch_dtype_int32, (void))
+    F(int32_t, aoti_torch_dtype_int32, (void)) \
+    F(int32_t, aoti_torch_dtype_int64, (void))
 
 enum { CPU, CUDA, PLACES };
 
@@ -57,7 +60,7 @@ typedef struct smm_torch_functions {
     int (*aoti_torch_get_current_cuda_stream)(int32_t, void **); /* NULL: this PyTorch has no CUDA */
     void (*delete)(void *);                                      /* C++'s, for values of optional arguments */
     /* PyTorch's numbers of devices and types */
-    int32_t place[PLACES], integer, number[SMM_COMPUTED_TYPES];
+    int32_t place[PLACES], integer, integer64, number[SMM_COMPUTED_TYPES];
 } smm_torch_functions;
 extern smm_torch_functions smm_torch;
 
@@ -82,31 +85,50 @@ static inline smm_array smm_array_of_tensor(const operand *x, intptr_t bytes) {
                        (const intptr_t *)(const void *)x->strides, bytes};
 }
 bool smm_is_contiguous(const operand *x);
-/* A new tensor on the device of another; `column_major`: in its last two dimensions. False: there is no memory. */
-bool smm_new_tensor(const operand *like, int ndim, const intptr_t *shape, int32_t dtype, bool column_major, tensor *x);
+/* A new tensor on the device of another. False: there is no memory. */
+bool smm_new_tensor(const operand *like, int ndim, const intptr_t *shape, const int64_t *strides, int32_t dtype,
+                    tensor *x);
 /* What an operator of PyTorch makes of a tensor and a second argument, if it has one, which then is PyTorch's. NULL: it
  * has raised. */
 tensor smm_apply_torch(const char *name, const char *overload, tensor x, argument second);
 /* Whether the sum of a device's numbers is finite, for which PyTorch waits as its own kernels do. */
 bool smm_is_sum_finite(tensor x, smm_dtype dtype);
 
-/* --- torch_operators.c: what smallmm computes of them -------------------------------------------------- */
+/* --- torch_compute.c: gufuncs of tensors ----------------------------------------------------------------- */
 
-enum { MOST_ARGUMENTS = 8, MOST_RESULTS = 4 };
+enum { MOST_ARGUMENTS = 8, MOST_TENSORS = 3, MOST_RESULTS = 4 };
 
 /* A call of an operator. */
 typedef struct call {
     int row, place;
     const struct torch_operator *op;
     const argument *stack;
-    const argument *given; /* out=: a tensor for each result; or NULL */
-    operand a, b;
+    const argument *given;   /* out=: a tensor for each result; or NULL */
+    operand x[MOST_TENSORS]; /* the tensors among the arguments, which come first */
     smm_dtype dtype;
     intptr_t order, matrices;
-    int next;                     /* the result that is made next */
-    tensor results[MOST_RESULTS]; /* the call's until it is served; NULL: not made yet */
-    bool moves[MOST_RESULTS];     /* a new one, whose memory the tensor that is given is to have */
+    intptr_t rows;                             /* of memory that columns of results take, if they have fewer */
+    double _Complex number[SMM_MOST_OPERANDS]; /* by place: operands of a gufunc that are numbers */
+    int next;                                  /* the result that is made next */
+    tensor results[MOST_RESULTS];              /* the call's until it is served; NULL: not made yet */
+    bool moves[MOST_RESULTS];                  /* a new one, whose memory the tensor that is given is to have */
 } call;
+
+/* What becomes of an output: a result of the call, whose matrices are row-major or column-major; or matrices of one
+ * column, whose result lacks that dimension: ROW_VECTORS, or VECTORS if it is column-major as a matrix. EMPTY: nobody
+ * reads it, and PyTorch gives an empty vector. UNUSED: it is no result. A tensor that is given lies as it lies.
+ * TRANSPOSED: the result is of A^T if the output is A. LONGS: int64, of which the host's kernels write the lower half.
+ */
+typedef enum role { UNUSED, EMPTY, BY_ROWS, BY_COLUMNS, VECTORS, ROW_VECTORS, TRANSPOSED = 8, LONGS = 16 } role;
+
+/* Run a gufunc on operands; roles[i] is that of output i, info included. */
+outcome smm_compute(call *c, const char *name, int inputs, const smm_array *input, const role *roles);
+/* What PyTorch gives in place of a further result that nobody asked for. */
+outcome smm_add_empty(call *c, outcome what, int32_t dtype);
+/* Tensors that are given get the memory of results that were made for them. */
+outcome smm_move_results(call *c);
+
+/* --- torch_operators.c: what smallmm computes of operators --------------------------------------------- */
 
 /* A row of patched_torch.def, which says what the letters of `arguments` mean. The operator has two of the rows that
  * are counted: without out= and, by the name of `overload`, with it. */
@@ -117,6 +139,9 @@ typedef struct torch_operator {
 } torch_operator;
 enum { OPERATORS = (ROWS - NUMPY_ROWS) / 2 };
 extern const torch_operator smm_torch_operators[OPERATORS];
+
+/* Whether an argument of that letter is a tensor. */
+static inline bool smm_is_tensor(char kind) { return kind && strchr("STBI", kind); }
 
 /* Compute the results, all of them if the outcome is SERVED. */
 outcome smm_take_torch(call *c);

@@ -1,172 +1,103 @@
-/* torch_operators.c: takes calls of PyTorch's operators apart and computes them with smallmm. Results have the strides
- * that PyTorch's kernels give. */
+/* torch_operators.c: takes calls of PyTorch's operators apart and computes them with smallmm. */
 #include "torch.h"
 
-#include <string.h>
+#include <float.h>
 
 #include "../device/buffers.h"
 
-/* --- Results ----------------------------------------------------------------------------------------- */
-
-static bool has_shape(const operand *x, int ndim, const intptr_t *shape) {
-    bool has = x->dim == ndim;
-    for (int d = 0; has && d < ndim; d++) has = x->sizes[d] == shape[d];
-    return has;
-}
-
-/* The next result: the tensor that is given for it, or a new one. A tensor that is given and has no memory yet gets
- * that of a new one in the end. False: there is no memory, or PyTorch raises or resizes the tensor that is given. */
-static bool add_result(call *c, int ndim, const intptr_t *shape, int32_t dtype, bool column_major, operand *to) {
-    const int i = c->next;
-    bool fills = false;
-    if (c->given) {
-        const tensor given = smm_handle(c->given[i]);
-        int64_t bytes;
-        if (!smm_read_tensor(given, to) || to->dtype != dtype || to->type != c->a.type || to->device != c->a.device ||
-            smm_torch.aoti_torch_get_storage_size(given, &bytes))
-            return false;
-        fills = has_shape(to, ndim, shape);
-        if (!fills && bytes) return false;
-        if (fills && smm_torch.aoti_torch_new_tensor_handle(given, &c->results[i])) return false;
-    }
-    if (!fills && !smm_new_tensor(&c->a, ndim, shape, dtype, column_major, &c->results[i])) return false;
-    c->moves[i] = c->given && !fills;
-    c->next = (i + 1) % c->op->results;
-    void *data;
-    if (!smm_read_tensor(c->results[i], to) || smm_torch.aoti_torch_get_data_ptr(c->results[i], &data)) return false;
-    to->data = data;
-    return true;
-}
-
-/* What PyTorch gives in place of vectors that nobody asked for. */
-static outcome add_empty(call *c, outcome what) {
-    static const intptr_t nothing[1] = {0};
-    operand x;
-    return what == SERVED && !add_result(c, 1, nothing, c->a.dtype, false, &x) ? REFUSED : what;
-}
-
-/* Tensors that are given get the memory of results that were made for them. */
-static outcome move_results(call *c) {
-    for (int i = 0; i < MOST_RESULTS; i++) {
-        if (!c->moves[i]) continue;
-        const argument source = (argument)(uintptr_t)c->results[i];
-        c->results[i] = smm_apply_torch("aten::set_", "source_Tensor", smm_handle(c->given[i]), source);
-        if (!c->results[i]) return REFUSED;
-    }
-    return SERVED;
-}
-
-/* --- A gufunc ---------------------------------------------------------------------------------------- */
-
-/* What becomes of an output: a result of the call, whose matrices are row-major or column-major; or matrices of one
- * column, whose result lacks that dimension, and is column-major as PyTorch has it. UNUSED: nobody reads it, and the
- * operand is missing. A tensor that is given lies as it lies. */
-typedef enum role { UNUSED, BY_ROWS, BY_COLUMNS, VECTORS } role;
-
-static int32_t code_of(const smm_gufunc *g, int i, smm_dtype dtype) {
-    if (smm_is_integer(g, i)) return smm_torch.integer;
-    return smm_torch.number[smm_type_of(g->op, dtype, smm_signature_of(g)->place[i])];
-}
-
-/* Output i of a gufunc, whose shape and strides it fills in. False: as of add_result, or a tensor that is given has
- * elements in one place. */
-static bool take_output(call *c, smm_arrays *x, int i, role what, intptr_t shape[], intptr_t steps[]) {
-    const int ndim = smm_output_shape(x, i, shape);
-    operand out;
-    if (!add_result(c, ndim - (what == VECTORS), shape, code_of(x->g, i, c->dtype), what >= BY_COLUMNS, &out))
-        return false;
-    for (int d = 0; d < out.dim; d++) steps[d] = out.strides[d];
-    if (what == VECTORS) steps[ndim - 1] = 0;
-    x->array[i] =
-        (smm_array){(void *)(uintptr_t)out.data, ndim, shape, steps, smm_size_of(x->g->op, c->dtype, x->s->place[i])};
-    return !c->given || smm_fits_shape(x, i);
-}
-
-static outcome run_on_device(const call *c, smm_arrays *x) {
-    void *stream;
-    smm_take_batch(&x->call, &x->outer, 0);
-    if (c->given && smm_overlap_of(&x->call) != SMM_APART) return OVERLAP;
-    const bool runs = !smm_torch.aoti_torch_get_current_cuda_stream(c->a.device, &stream) &&
-                      !smm_launch(&x->call, c->a.device, stream);
-    return runs ? SERVED : REFUSED;
-}
-
-static outcome run_on_host(const call *c, smm_arrays *x) {
-    const smm_op op = x->call.op;
-    const bool tells = op != SMM_OP_MATMUL && op != SMM_OP_CHOLESKY && op != SMM_OP_LU && op != SMM_OP_LU_SOLVE;
-    bool failed = false, not_finite = false;
-    if (op != SMM_OP_MATMUL) x->call.failed = &failed;
-    smm_take_batch(&x->call, &x->outer, smm_longest_dimension(&x->outer));
-    if (c->given && smm_overlap_of(&x->call) != SMM_APART) return OVERLAP;
-    smm_is_uninterrupted = true;
-    const smm_status status = smm_run_and_tell(&x->call, tells ? &not_finite : NULL);
-    smm_is_uninterrupted = false;
-    return status ? REFUSED : failed || not_finite ? EXCEPTIONAL : SERVED;
-}
-
-/* Run a gufunc on operands; roles[i] is that of output i, info included. */
-static outcome compute(call *c, const char *name, int inputs, const smm_array *input, const role *roles) {
-    smm_arrays x;
-    smm_arrays_of(&x, smm_gufunc_named(name, strlen(name)), c->place == CUDA ? SMM_CUDA_DIMS : MOST_DIM);
-    x.call.dtype = c->dtype;
-    if (c->place == CUDA && (x.call.op == SMM_OP_LU || x.call.op == SMM_OP_LU_SOLVE)) x.call.form |= SMM_LAPACK;
-    for (int i = 0; i < inputs; i++)
-        if (!smm_take_input(&x, i, input[i])) return OTHER;
-    smm_finish_sizes(&x.call, x.g);
-    if (c->place == CUDA && !smm_cuda_takes(x.call.op, x.call.dtype, x.call.m, x.call.k, x.call.n)) return OTHER;
-    intptr_t shapes[SMM_MOST_OPERANDS][MOST_DIM + 2], steps[SMM_MOST_OPERANDS][MOST_DIM + 2];
-    bool fits = true;
-    for (int i = inputs; i < x.s->operands && fits; i++) {
-        const role what = roles[i - inputs];
-        if (what == UNUSED)
-            smm_take_number(&x, i);
-        else
-            fits = take_output(c, &x, i, what, shapes[i], steps[i]);
-    }
-    outcome what = c->given ? OTHER : REFUSED;
-    if (fits && smm_describe(&x)) what = c->place == CUDA ? run_on_device(c, &x) : run_on_host(c, &x);
-    return what;
-}
-
 static smm_array numbers_of(const call *c, const operand *x) { return smm_array_of_tensor(x, smm_size(c->dtype)); }
+static smm_array pivots_of(const operand *x) { return smm_array_of_tensor(x, sizeof(int32_t)); }
 
-/* The same of A alone. */
+/* A gufunc of A alone. */
 static outcome compute_of_a(call *c, const char *name, const role *roles) {
-    const smm_array input[] = {numbers_of(c, &c->a)};
-    return compute(c, name, 1, input, roles);
+    const smm_array input[] = {numbers_of(c, c->x)};
+    return smm_compute(c, name, 1, input, roles);
 }
-
-/* --- Operators --------------------------------------------------------------------------------------- */
 
 static bool truth(const call *c, int i) { return c->stack[i] & 0xff; }
 
-/* PyTorch leaves conjugation to kernels of bmm, in a bit that its C interface does not show, and that is_conj does not
- * either down here. So: the tensor whose conjugation is resolved, which is a copy or the same; it replaces x, and is
- * kept in `own`. */
-static bool resolve(argument x, operand *to, tensor *own) {
-    *own = smm_apply_torch("aten::resolve_conj", "", smm_handle(x), 0);
+static bool is_square(const operand *x) { return x->sizes[x->dim - 1] == x->sizes[x->dim - 2]; }
+
+/* An operand with sizes and strides of its own. */
+typedef struct reshaped {
+    operand x;
+    int64_t sizes[MOST_DIM + 1], strides[MOST_DIM + 1];
+} reshaped;
+
+static void copy_shape(const operand *from, reshaped *to) {
+    memcpy(to->sizes, from->sizes, (size_t)from->dim * sizeof *to->sizes);
+    memcpy(to->strides, from->strides, (size_t)from->dim * sizeof *to->strides);
+    to->x = *from;
+    to->x.sizes = to->sizes;
+    to->x.strides = to->strides;
+}
+
+static const operand *transpose(const operand *a, reshaped *to) {
+    copy_shape(a, to);
+    const int64_t row = a->dim - 2, col = a->dim - 1;
+    to->sizes[row] = a->sizes[col], to->sizes[col] = a->sizes[row];
+    to->strides[row] = a->strides[col], to->strides[col] = a->strides[row];
+    return &to->x;
+}
+
+/* Vectors as matrices of one column. */
+static const operand *as_matrices(const operand *b, bool vectors, reshaped *to) {
+    copy_shape(b, to);
+    if (!vectors) return &to->x;
+    to->sizes[b->dim] = 1;
+    to->strides[b->dim] = 0;
+    to->x.dim++;
+    return &to->x;
+}
+
+/* --- Conjugates and negatives ------------------------------------------------------------------------ */
+
+/* PyTorch leaves conjugation, or a sign, to kernels of some operators, in bits that its C interface does not show, and
+ * that is_conj does not either down here. So: tensors whose conjugation or sign is resolved, which are copies or the
+ * same. */
+typedef struct resolved {
+    tensor own[MOST_TENSORS + 1];
+} resolved;
+
+static bool resolve(const char *operator, argument x, operand *to, tensor *own) {
+    const tensor before = *own;
+    *own = smm_apply_torch(operator, "", before ? before : smm_handle(x), 0);
+    if (before) smm_torch.aoti_torch_delete_tensor_object(before);
     return *own && smm_read_tensor(*own, to);
 }
 
-static outcome take_bmm(call *c) {
-    const operand *a = &c->a, *b = &c->b;
-    if (a->dim != 3 || b->dim != 3 || a->sizes[0] != b->sizes[0] || a->sizes[2] != b->sizes[1]) return OTHER;
-    tensor own[3] = {NULL, NULL, NULL};
-    bool fits = true;
-    if (smm_is_complex(c->dtype)) {
-        operand out;
-        const void *data;
-        fits = resolve(c->stack[0], &c->a, &own[0]) && resolve(c->stack[1], &c->b, &own[1]);
-        if (fits && c->given)
-            fits = resolve(*c->given, &out, &own[2]) &&
-                   !smm_torch.torch_get_const_data_ptr(smm_handle(*c->given), &data) && data == out.data;
-    }
-    const smm_array input[] = {numbers_of(c, a), numbers_of(c, b)};
-    const outcome what = fits ? compute(c, "batched_matmul", 2, input, (const role[]){BY_ROWS}) : OTHER;
-    for (int i = 0; i < 3; i++)
-        if (own[i]) smm_torch.aoti_torch_delete_tensor_object(own[i]);
-    return what;
+/* They replace all tensors of a call, and are kept. False: one that is given has such a bit. */
+static bool resolve_all(call *c, const char *operator, resolved *x) {
+    const void *data;
+    operand out;
+    for (int i = 0; smm_is_tensor(c->op->arguments[i]); i++)
+        if (!resolve(operator, c->stack[i], &c->x[i], &x->own[i])) return false;
+    return !c->given || (resolve(operator, *c->given, &out, &x->own[MOST_TENSORS]) &&
+                         !smm_torch.torch_get_const_data_ptr(smm_handle(*c->given), &data) && data == out.data);
 }
+
+static bool resolve_conjugates(call *c, resolved *x) {
+    return !smm_is_complex(c->dtype) || resolve_all(c, "aten::resolve_conj", x);
+}
+
+static void release(resolved *x) {
+    for (int i = 0; i <= MOST_TENSORS; i++)
+        if (x->own[i]) smm_torch.aoti_torch_delete_tensor_object(x->own[i]);
+}
+
+/* --- Products ---------------------------------------------------------------------------------------- */
+
+static outcome take_bmm(call *c) {
+    const operand *a = &c->x[0], *b = &c->x[1];
+    if (a->dim != 3 || b->dim != 3 || a->sizes[0] != b->sizes[0] || a->sizes[2] != b->sizes[1]) return OTHER;
+    __attribute__((cleanup(release))) resolved own = {{NULL}};
+    if (!resolve_conjugates(c, &own)) return OTHER;
+    const smm_array input[] = {numbers_of(c, a), numbers_of(c, b)};
+    c->number[SMM_MATMUL_alpha] = 1;
+    return smm_compute(c, "batched_matmul", 2, input, (const role[]){BY_ROWS});
+}
+
+/* --- Inverses and factors ---------------------------------------------------------------------------- */
 
 static outcome take_inverse(call *c) { return compute_of_a(c, "inv", (const role[]){BY_COLUMNS, BY_ROWS}); }
 
@@ -174,20 +105,43 @@ static outcome take_cholesky(call *c) {
     return compute_of_a(c, truth(c, 1) ? "cholesky_upper" : "cholesky", (const role[]){BY_COLUMNS, BY_ROWS});
 }
 
+/* Where an element is, counted in the order of a contiguous tensor. */
+static int64_t offset_of(const operand *x, bool contiguous, int64_t element) {
+    if (contiguous) return element;
+    int64_t at = 0;
+    for (int64_t d = x->dim; d--; element /= x->sizes[d]) at += element % x->sizes[d] * x->strides[d];
+    return at;
+}
+
+static int64_t length_of(const operand *x) {
+    int64_t count = 1;
+    for (int64_t d = 0; d < x->dim; d++) count *= x->sizes[d];
+    return count;
+}
+
 /* Pivots, result i, as PyTorch has them; on the host smallmm counts from 0. */
 static outcome count_from_one(const call *c, outcome what, int i) {
     operand x;
     if (what != SERVED || c->place == CUDA || !smm_read_tensor(c->results[i], &x)) return what;
-    intptr_t count = 1;
-    for (int64_t d = 0; d < x.dim; d++) count *= x.sizes[d];
     int32_t *const row = (int32_t *)(uintptr_t)x.data;
     const bool contiguous = smm_is_contiguous(&x);
-    for (intptr_t pivot = 0; pivot < count; pivot++) {
-        int64_t at = contiguous ? pivot : 0, rest = pivot;
-        for (int64_t d = contiguous ? 0 : x.dim; d--; rest /= x.sizes[d]) at += rest % x.sizes[d] * x.strides[d];
-        row[at]++;
-    }
+    for (int64_t k = length_of(&x); k--;) row[offset_of(&x, contiguous, k)]++;
     return what;
+}
+
+/* PyTorch's pivots as the host's kernels count them: a new tensor. */
+static bool count_from_zero(const operand *pivots, operand *to, tensor *own) {
+    int64_t strides[MOST_DIM], step = 1;
+    for (int64_t d = pivots->dim; d--; step *= pivots->sizes[d]) strides[d] = step;
+    void *data;
+    if (!smm_new_tensor(pivots, (int)pivots->dim, (const intptr_t *)(const void *)pivots->sizes, strides, pivots->dtype,
+                        own) ||
+        !smm_read_tensor(*own, to) || smm_torch.aoti_torch_get_data_ptr(*own, &data))
+        return false;
+    const int32_t *const from = pivots->data;
+    const bool contiguous = smm_is_contiguous(pivots);
+    for (int64_t k = length_of(pivots); k--;) ((int32_t *)data)[k] = from[offset_of(pivots, contiguous, k)] - 1;
+    return true;
 }
 
 /* LU and pivots, and info: the next results. */
@@ -200,16 +154,10 @@ static outcome take_determinant(call *c) {
     const bool signs = c->op->results == 4;
     const outcome what = compute_of_a(c, signs ? "slogdet" : "det", (const role[]){BY_ROWS, BY_ROWS});
     if (what != SERVED) return what;
-    const bool of_transposed = smm_is_contiguous(&c->a) && !smm_is_complex(c->dtype);
-    smm_array a = numbers_of(c, &c->a);
-    intptr_t strides[MOST_DIM];
-    memcpy(strides, a.strides, (size_t)a.ndim * sizeof *strides);
-    if (of_transposed) {
-        strides[a.ndim - 1] = a.strides[a.ndim - 2];
-        strides[a.ndim - 2] = a.strides[a.ndim - 1];
-    }
-    a.strides = strides;
-    const outcome lu = compute(c, "lu_factor", 1, &a, (const role[]){BY_COLUMNS, BY_ROWS, UNUSED});
+    const bool of_transposed = smm_is_contiguous(c->x) && !smm_is_complex(c->dtype);
+    reshaped turned;
+    const smm_array a = numbers_of(c, of_transposed ? transpose(c->x, &turned) : c->x);
+    const outcome lu = smm_compute(c, "lu_factor", 1, &a, (const role[]){BY_COLUMNS, BY_ROWS, UNUSED});
     return count_from_one(c, lu, signs ? 3 : 2);
 }
 
@@ -220,32 +168,155 @@ static bool is_of_vectors(const operand *a, const operand *b) {
     return vectors;
 }
 
-/* LU is of A alone, so B must not have more matrices. */
+/* What is of A alone, as LU, has the batch dimensions of A: those of B must add none. */
+static bool has_batches_of(const operand *a, const operand *b) {
+    bool has = b->dim <= a->dim;
+    for (int64_t d = 0; has && d < b->dim - 2; d++)
+        has = b->sizes[d] == 1 || b->sizes[d] == a->sizes[d + a->dim - b->dim];
+    return has;
+}
+
 static outcome take_solve(call *c) {
-    const operand *a = &c->a;
-    operand b = c->b;
-    const bool vectors = is_of_vectors(a, &b);
-    int64_t sizes[MOST_DIM + 1], strides[MOST_DIM + 1];
-    if (vectors) { /* matrices of one column */
-        memcpy(sizes, b.sizes, (size_t)b.dim * sizeof *sizes);
-        memcpy(strides, b.strides, (size_t)b.dim * sizeof *strides);
-        sizes[b.dim] = 1;
-        strides[b.dim] = 0;
-        b.dim++;
-        b.sizes = sizes;
-        b.strides = strides;
-    }
-    if (b.dim > a->dim) return OTHER;
-    for (int64_t d = 0; d < b.dim - 2; d++)
-        if (b.sizes[d] != 1 && b.sizes[d] != a->sizes[d + a->dim - b.dim]) return OTHER;
+    const operand *a = &c->x[0];
+    const bool vectors = is_of_vectors(a, &c->x[1]);
+    reshaped own;
+    const operand *b = as_matrices(&c->x[1], vectors, &own);
+    if (!has_batches_of(a, b)) return OTHER;
     c->next = 1; /* X is the first result */
     outcome what = add_lu(c);
     if (what != SERVED) return what;
     operand lu, pivots;
     if (!smm_read_tensor(c->results[1], &lu) || !smm_read_tensor(c->results[2], &pivots)) return REFUSED;
-    const smm_array input[] = {numbers_of(c, &lu), smm_array_of_tensor(&pivots, sizeof(int32_t)), numbers_of(c, &b)};
-    what = compute(c, "lu_solve", 3, input, (const role[]){vectors ? VECTORS : BY_COLUMNS});
+    const smm_array input[] = {numbers_of(c, &lu), pivots_of(&pivots), numbers_of(c, b)};
+    what = smm_compute(c, "lu_solve", 3, input, (const role[]){vectors ? VECTORS : BY_COLUMNS});
     return count_from_one(c, what, 2);
+}
+
+/* Whether pivots are those of A's matrices. */
+static bool are_pivots_of(const operand *a, const operand *pivots) {
+    bool are = pivots->dim == a->dim - 1;
+    for (int64_t d = 0; are && d < pivots->dim; d++) are = pivots->sizes[d] == a->sizes[d];
+    return are;
+}
+
+/* X A = B is A^T X^T = B^T. */
+static outcome take_lu_solve(call *c) {
+    const operand *lu = &c->x[0];
+    const bool left = truth(c, 3), adjoint = truth(c, 4);
+    if ((adjoint && smm_is_complex(c->dtype)) || !are_pivots_of(lu, &c->x[1])) return OTHER;
+    reshaped turned;
+    tensor own = NULL;
+    operand pivots = c->x[1];
+    const smm_array b = numbers_of(c, left ? &c->x[2] : transpose(&c->x[2], &turned));
+    outcome what = REFUSED;
+    if (c->place == CUDA || count_from_zero(&c->x[1], &pivots, &own)) {
+        const smm_array input[] = {numbers_of(c, lu), pivots_of(&pivots), b};
+        const char *const name = left == adjoint ? "lu_solve_transposed" : "lu_solve";
+        what = smm_compute(c, name, 3, input, (const role[]){left ? BY_COLUMNS : BY_ROWS | TRANSPOSED});
+    }
+    if (own) smm_torch.aoti_torch_delete_tensor_object(own);
+    return what;
+}
+
+static outcome take_cholesky_solve(call *c) {
+    const operand *b = &c->x[0], *a = &c->x[1];
+    if (a->dim != b->dim || !has_batches_of(a, b) || !has_batches_of(b, a)) return OTHER;
+    const smm_array input[] = {numbers_of(c, a), numbers_of(c, b)};
+    return smm_compute(c, truth(c, 2) ? "cho_solve_upper" : "cho_solve", 2, input, (const role[]){BY_COLUMNS});
+}
+
+static outcome take_triangular(call *c) {
+    static const char *const names[] = {"solve_lower", "solve_upper", "solve_unit_lower", "solve_unit_upper"};
+    const bool left = truth(c, 3);
+    const operand given = c->x[0];
+    __attribute__((cleanup(release))) resolved own = {{NULL}};
+    if (!resolve_conjugates(c, &own)) return OTHER;
+    const bool is_conjugated = c->x[0].data != given.data;
+    if (!resolve_all(c, "aten::resolve_neg", &own)) return OTHER;
+    const operand *a = &c->x[0], *b = &c->x[1];
+    reshaped x, y;
+    /* beside an A that it passes to BLAS as it lies, to be conjugated, PyTorch has X row-major */
+    const bool by_rows = is_conjugated && smm_is_contiguous(transpose(&given, &x)) && has_batches_of(a, b);
+    if (!left) {
+        a = transpose(a, &x);
+        b = transpose(b, &y);
+    }
+    const smm_array input[] = {numbers_of(c, a), numbers_of(c, b)};
+    const int layout = (by_rows ? BY_ROWS : BY_COLUMNS) | (left ? 0 : TRANSPOSED);
+    return smm_compute(c, names[(truth(c, 2) == left) + 2 * truth(c, 4)], 2, input, (const role[]){layout, UNUSED});
+}
+
+/* PyTorch's own for Hermitian matrices is that for symmetric ones, if they are real. */
+static outcome take_ldl(call *c) {
+    const bool symmetric = smm_is_complex(c->dtype) && !truth(c, 1);
+    return compute_of_a(c, symmetric ? "ldl_factor_symmetric" : "ldl_factor",
+                        (const role[]){BY_COLUMNS, BY_ROWS, BY_ROWS});
+}
+
+static outcome take_ldl_solve(call *c) {
+    const bool symmetric = smm_is_complex(c->dtype) && !truth(c, 3);
+    if (!are_pivots_of(&c->x[0], &c->x[1])) return OTHER;
+    const smm_array input[] = {numbers_of(c, &c->x[0]), pivots_of(&c->x[1]), numbers_of(c, &c->x[2])};
+    return smm_compute(c, symmetric ? "ldl_solve_symmetric" : "ldl_solve", 3, input,
+                       (const role[]){BY_COLUMNS, UNUSED});
+}
+
+/* --- Orthogonal factors ------------------------------------------------------------------------------ */
+
+static outcome take_qr(call *c) {
+    const int64_t *const sizes = c->x->sizes + c->x->dim - 2;
+    const bool tall = sizes[0] >= sizes[1];
+    const char *mode;
+    if (smm_torch.torch_string_c_str(smm_handle(c->stack[1]), &mode)) return OTHER;
+    if (!strcmp(mode, "r")) {
+        const outcome what = smm_add_empty(c, SERVED, c->x->dtype);
+        return what == SERVED ? compute_of_a(c, tall ? "qr_r_tall" : "qr_r_wide", (const role[]){BY_COLUMNS}) : what;
+    }
+    const bool complete = !strcmp(mode, "complete");
+    if (!complete && strcmp(mode, "reduced")) return OTHER;
+    return compute_of_a(c, complete || !tall ? "qr_complete" : "qr_tall", (const role[]){BY_COLUMNS, BY_COLUMNS});
+}
+
+/* Ranks, which the host's kernels wrote in the lower halves. False: one is not full. */
+static bool widen(const call *c, int i, int64_t full) {
+    operand x;
+    if (!smm_read_tensor(c->results[i], &x)) return false;
+    const bool contiguous = smm_is_contiguous(&x);
+    bool are_full = true;
+    for (int64_t k = length_of(&x); k--;) {
+        int64_t *const rank = (int64_t *)(uintptr_t)x.data + offset_of(&x, contiguous, k);
+        *rank = (int32_t)*rank;
+        are_full &= *rank == full;
+    }
+    return are_full;
+}
+
+/* PyTorch's driver is gelsy on the host, which gives ranks, and on a device gels, which takes them to be full and gives
+ * residuals if A is tall. X is in the memory of B. */
+static outcome take_lstsq(call *c) {
+    const operand *a = &c->x[0];
+    const bool vectors = is_of_vectors(a, &c->x[1]), ranks = c->place == CPU;
+    reshaped own;
+    const operand *b = as_matrices(&c->x[1], vectors, &own);
+    if (b->dim != a->dim || !has_batches_of(a, b)) return OTHER;
+    const int64_t m = a->sizes[a->dim - 2], n = a->sizes[a->dim - 1], full = m < n ? m : n;
+    const smm_dtype real = smm_dtypes[c->dtype].real;
+    c->rows = m > n ? m : n;
+    if (ranks) c->number[SMM_LSTSQ_rtol] = (real == SMM_F32 ? FLT_EPSILON : DBL_EPSILON) * (double)c->rows;
+    const smm_array input[] = {numbers_of(c, a), numbers_of(c, b), {.ndim = -1}};
+    const role roles[] = {vectors ? ROW_VECTORS : BY_COLUMNS, !ranks && m > n ? BY_ROWS : EMPTY,
+                          LONGS | (ranks ? BY_ROWS : EMPTY), UNUSED};
+    outcome what = smm_compute(c, "lstsq", 3, input, roles);
+    what = smm_add_empty(c, what, smm_torch.number[real]);
+    return what == SERVED && ranks && !widen(c, 2, full) ? EXCEPTIONAL : what;
+}
+
+/* --- Spectra, and functions of matrices -------------------------------------------------------------- */
+
+/* Of order 1 PyTorch has the strides of A. */
+static outcome take_exponential(call *c) {
+    if (*c->x->sizes == 1 && !smm_is_contiguous(c->x)) return OTHER;
+    return compute_of_a(c, "expm", (const role[]){BY_ROWS});
 }
 
 /* Values that are not finite tell of a matrix that failed: PyTorch raises then. */
@@ -262,22 +333,22 @@ static outcome take_eigh(call *c) {
     const bool upper = *letter == 'U', vectors = truth(c, 2);
     const role roles[] = {BY_ROWS, vectors ? BY_COLUMNS : UNUSED, UNUSED};
     outcome what = compute_of_a(c, names[2 * vectors + upper], roles);
-    if (!vectors) what = add_empty(c, what);
+    if (!vectors) what = smm_add_empty(c, what, c->x->dtype);
     return checked(c, what, 0, smm_dtypes[c->dtype].real);
 }
 
 static outcome take_svd(call *c) {
     static const char *const names[] = {"svd_wide", "svd_tall", "svd_full_wide", "svd_full_tall"};
-    const bool tall = c->a.sizes[c->a.dim - 2] >= c->a.sizes[c->a.dim - 1], full = truth(c, 1);
+    const bool tall = c->x->sizes[c->x->dim - 2] >= c->x->sizes[c->x->dim - 1], full = truth(c, 1);
     outcome what = SERVED;
     if (truth(c, 2)) {
         const role of_v = c->place == CUDA ? BY_ROWS : BY_COLUMNS; /* as cuSOLVER's kernels have it */
         what = compute_of_a(c, names[2 * full + tall], (const role[]){BY_COLUMNS, BY_ROWS, of_v, UNUSED});
     } else {
-        what = add_empty(c, what);
+        what = smm_add_empty(c, what, c->x->dtype);
         if (what == SERVED)
             what = compute_of_a(c, tall ? "svdvals_tall" : "svdvals_wide", (const role[]){BY_ROWS, UNUSED});
-        what = add_empty(c, what);
+        what = smm_add_empty(c, what, c->x->dtype);
     }
     return checked(c, what, 1, smm_dtypes[c->dtype].real);
 }
@@ -304,13 +375,12 @@ const torch_operator smm_torch_operators[OPERATORS] = {
 
 /* --- Any operator ------------------------------------------------------------------------------------ */
 
-/* Whether smallmm takes the shape of A and the options. A device's kernels do not wait for info, of which PyTorch is to
+/* Whether smallmm takes the shapes and the options. A device's kernels do not wait for info, of which PyTorch is to
  * raise. */
 static bool takes_options(const call *c) {
-    const operand *a = &c->a;
     for (int i = 0; c->op->arguments[i]; i++) switch (c->op->arguments[i]) {
         case 'S':
-            if (a->sizes[a->dim - 1] != a->sizes[a->dim - 2]) return false;
+            if (!is_square(&c->x[i])) return false;
             break;
         case 'm':
             if (!truth(c, i)) return false;
@@ -319,6 +389,7 @@ static bool takes_options(const call *c) {
             if (c->place == CUDA && truth(c, i)) return false;
             break;
         case 'o':
+        case 'f':
             if (c->stack[i]) return false;
             break;
         }
@@ -346,18 +417,24 @@ static intptr_t most_of(const call *c) {
     return c->dtype == SMM_F32 ? SMM_CUDA_MOST : SMM_CUDA_MOST_ORDER;
 }
 
+/* Read tensor i, whose letter says what it is beside the first. */
+static bool take_tensor(call *c, int i) {
+    const char kind = c->op->arguments[i];
+    operand *const x = &c->x[i];
+    return smm_read_tensor(smm_handle(c->stack[i]), x) && (x->dim >= 2 || kind == 'B' || kind == 'I') &&
+           x->dtype == (kind == 'I' ? smm_torch.integer : c->x->dtype) && x->type == c->x->type &&
+           x->device == c->x->device;
+}
+
 outcome smm_take_torch(call *c) {
-    const bool two = c->op->arguments[1] == 'T';
-    if (!smm_read_tensor(smm_handle(c->stack[0]), &c->a) || c->a.dim < 2 || c->a.type != smm_torch.place[c->place])
-        return OTHER;
-    const int dtype = smm_dtype_of_torch(c->a.dtype);
-    if (dtype < 0) return OTHER;
+    const char *const kind = c->op->arguments;
+    for (int i = 0; smm_is_tensor(kind[i]); i++)
+        if (!take_tensor(c, i)) return OTHER;
+    const int dtype = smm_dtype_of_torch(c->x->dtype);
+    if (dtype < 0 || c->x->type != smm_torch.place[c->place]) return OTHER;
     c->dtype = (smm_dtype)dtype;
-    if (two && (!smm_read_tensor(smm_handle(c->stack[1]), &c->b) || c->b.dtype != c->a.dtype ||
-                c->b.type != c->a.type || c->b.device != c->a.device))
-        return OTHER;
-    measure(c, &c->a);
-    if (two && !(c->op->take == take_solve && is_of_vectors(&c->a, &c->b))) measure(c, &c->b);
+    for (int i = 0; smm_is_tensor(kind[i]); i++)
+        if (kind[i] != 'I' && !(kind[i] == 'B' && is_of_vectors(c->x, &c->x[i]))) measure(c, &c->x[i]);
     if (c->order < 1 || c->order > most_of(c) || !c->matrices) return LARGE;
     const intptr_t for_all = smm_fewest_for_all();
     const intptr_t least = c->place == CPU ? smm_fewest(c->row, c->dtype, c->order)
@@ -365,5 +442,5 @@ outcome smm_take_torch(call *c) {
                                            : FEWEST_ON_DEVICE;
     if (c->matrices < least) return FEW;
     const outcome what = takes_options(c) ? c->op->take(c) : OTHER;
-    return what == SERVED ? move_results(c) : what;
+    return what == SERVED ? smm_move_results(c) : what;
 }
