@@ -12,12 +12,12 @@
  *
  * Kernels are registered once and stay, because PyTorch does not wait for threads that are in a kernel that it drops.
  * When PyTorch is unpatched they hand on everything. */
+#include "torch.h"
+
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "../device/buffers.h"
-#include "torch.h"
 
 /* By row and place; NULL: not found, and ours is not registered. */
 typedef void function(void);
@@ -81,6 +81,7 @@ static optional_number as_optional_number(argument optional) {
 
 #define SMM_LEAST(...)
 
+#define SMM_PATCHED_BOXED(...)
 /* The types of PyTorch's kernels, */
 #define OUT(i) tensor,
 #define IN(kind, type, i) , type
@@ -98,6 +99,7 @@ static void hand_on(frame *x) {
     const argument *const own = x->arguments, *const given = x->given;
     tensors made;
     switch (x->row) {
+#define SMM_PATCHED_BOXED(...)
 #define OUT(i) as_tensor(given[i]),
 #define IN(kind, type, i) , as_##type(own[i])
 #define SMM_PATCHED_TORCH(op, overload, take, returned, results, a, arguments) \
@@ -140,24 +142,29 @@ static void release(frame *x) {
         smm_torch.aoti_torch_delete_tensor_object(as_tensor(x->given[i]));
 }
 
+/* Whether smallmm computes a call, the arguments of which it takes or not. */
+static bool serve(call *c, bool takes) {
+    if (hands_on || !atomic_load_explicit(&serves, memory_order_relaxed)) return false;
+    const outcome what = takes ? smm_take_torch(c) : OTHER;
+    const intptr_t order = c->order < 1 || c->order > SMM_MOST_ORDER ? ORDERS - 1 : c->order;
+    smm_count_call(c->row, order, what, c->matrices);
+    for (int i = 0; i < MOST_RESULTS && what != SERVED; i++)
+        if (c->results[i]) smm_torch.aoti_torch_delete_tensor_object(c->results[i]);
+    return what == SERVED;
+}
+
+static const torch_operator *operator_of(int row) { return &smm_torch_operators[(row - NUMPY_ROWS) / 2]; }
+static bool has_out(int row) { return (row - NUMPY_ROWS) % 2; }
+
 static void run(int row, int place, argument *stack, uint64_t arguments, uint64_t results) {
-    __attribute__((cleanup(release))) frame own = {
-        .row = row, .place = place, .op = &smm_torch_operators[(row - NUMPY_ROWS) / 2]};
+    __attribute__((cleanup(release))) frame own = {.row = row, .place = place, .op = operator_of(row)};
     memcpy(own.arguments, stack, arguments * sizeof *stack);
-    if ((row - NUMPY_ROWS) % 2) own.given = own.arguments + arguments - results;
+    if (has_out(row)) own.given = own.arguments + arguments - results;
     call c = {.row = row, .place = place, .op = own.op, .stack = own.arguments, .given = own.given};
-    outcome what = OTHER;
-    if (!hands_on && atomic_load_explicit(&serves, memory_order_relaxed)) {
-        what = smm_take_torch(&c);
-        const intptr_t order = c.order < 1 || c.order > SMM_MOST_ORDER ? ORDERS - 1 : c.order;
-        smm_count_call(row, order, what, c.matrices);
-    }
-    if (what == SERVED) {
+    if (serve(&c, true)) {
         memcpy(stack, c.results, results * sizeof *stack);
         return;
     }
-    for (int i = 0; i < MOST_RESULTS; i++)
-        if (c.results[i]) smm_torch.aoti_torch_delete_tensor_object(c.results[i]);
     own.handed_on = !hands_on;
     hands_on = true;
     hand_on(&own);
@@ -168,6 +175,7 @@ static void run(int row, int place, argument *stack, uint64_t arguments, uint64_
     static void name(argument *stack, uint64_t arguments, uint64_t results) { \
         run(row, place, stack, arguments, results); \
     }
+#define SMM_PATCHED_BOXED(...)
 #define SMM_PATCHED_TORCH(op, ...) \
     KERNEL(op##_on_host, ROW_aten_##op, CPU) \
     KERNEL(op##_on_device, ROW_aten_##op, CUDA) \
@@ -177,8 +185,105 @@ static void run(int row, int place, argument *stack, uint64_t arguments, uint64_
 #undef SMM_PATCHED_TORCH
 #undef KERNEL
 
-static kernel *const kernels[ROWS - NUMPY_ROWS][PLACES] = {
-#define SMM_PATCHED_TORCH(op, ...) {op##_on_host, op##_on_device}, {op##_out_on_host, op##_out_on_device},
+/* --- Kernels of boxed values ------------------------------------------------------------------------- */
+
+/* PyTorch's own stack of values, for operators with arguments that its C interface does not pass. Of C++ this assumes
+ * further how a std::vector, a c10::IValue and a c10::KernelFunction begin, and the tags of three types. A value of
+ * another tag is handed on, as all is if one of these was wrong. */
+enum { TENSOR = 1, REAL = 3, INTEGER = 5 };
+typedef struct value {
+    union {
+        void *tensor;
+        double real;
+        int64_t integer;
+    } as;
+    uint32_t tag;
+} value;
+typedef struct values {
+    value *first, *end, *room;
+} values;
+typedef void boxed(void *functor, const void *op, uint64_t keys, values *stack);
+typedef struct boxed_kernel {
+    void *functor;
+    boxed *call;
+} boxed_kernel;
+
+/* As `former`. */
+static const boxed_kernel *former_boxed[ROWS - NUMPY_ROWS][PLACES];
+
+/* A value as an argument: a tensor stays the stack's. */
+static bool unbox(value *x, bool is_number, argument *to) {
+    const double number = x->tag == INTEGER ? (double)x->as.integer : x->as.real;
+    if (is_number)
+        memcpy(to, &number, sizeof number);
+    else
+        *to = (argument)(uintptr_t)&x->as.tensor;
+    return is_number ? x->tag == INTEGER || x->tag == REAL : x->tag == TENSOR;
+}
+
+/* Results take the places of the first arguments, and all arguments are released. */
+static void box(values *stack, int arguments, const tensor *results, int count) {
+    value *const x = stack->end - arguments;
+    for (int i = 0; i < arguments; i++) {
+        if (x[i].tag != TENSOR) continue;
+        tensor own = i < count ? results[i] : NULL;
+        if (!own && smm_torch.aoti_torch_new_uninitialized_tensor(&own)) abort(); /* no 8 bytes */
+        void *const before = x[i].as.tensor;
+        memcpy(&x[i].as.tensor, own, sizeof before);
+        memcpy(own, &before, sizeof before);
+        smm_torch.aoti_torch_delete_tensor_object(own);
+    }
+    stack->end = x + count;
+}
+
+static void leave(const bool *entered) {
+    if (*entered) hands_on = false;
+}
+
+static void run_boxed(int row, int place, const void *op, uint64_t keys, values *stack) {
+    call c = {.row = row, .place = place, .op = operator_of(row)};
+    const char *const kind = c.op->arguments;
+    const int own = (int)strlen(kind), count = own + (has_out(row) ? c.op->results : 0);
+    argument arguments[MOST_ARGUMENTS];
+    bool takes = stack->end - stack->first >= count;
+    for (int i = 0; i < count && takes; i++)
+        takes = unbox(stack->end - count + i, i < own && !smm_is_tensor(kind[i]), &arguments[i]);
+    c.stack = arguments;
+    if (has_out(row)) c.given = arguments + own;
+    if (serve(&c, takes)) {
+        box(stack, count, c.results, c.op->results);
+        return;
+    }
+    __attribute__((cleanup(leave))) const bool entered = !hands_on;
+    hands_on = true;
+    const boxed_kernel *const f = former_boxed[row - NUMPY_ROWS][place];
+    f->call(f->functor, op, keys, stack);
+}
+
+#define KERNEL(name, row, place) \
+    static void name(void *Py_UNUSED(functor), const void *op, uint64_t keys, values *stack) { \
+        run_boxed(row, place, op, keys, stack); \
+    }
+#define SMM_PATCHED_TORCH(...)
+#define SMM_PATCHED_BOXED(op, ...) \
+    KERNEL(op##_on_host, ROW_aten_##op, CPU) \
+    KERNEL(op##_on_device, ROW_aten_##op, CUDA) \
+    KERNEL(op##_out_on_host, ROW_aten_##op##_out, CPU) \
+    KERNEL(op##_out_on_device, ROW_aten_##op##_out, CUDA)
+#include "patched_torch.def"
+#undef SMM_PATCHED_TORCH
+#undef KERNEL
+
+/* By row and place: a kernel of one kind or of the other. */
+typedef struct kernels {
+    kernel *passed[PLACES];
+    boxed *boxed[PLACES];
+} kernels;
+static const kernels kernels_of[ROWS - NUMPY_ROWS] = {
+#define SMM_PATCHED_BOXED(op, ...) \
+    {.boxed = {op##_on_host, op##_on_device}}, {.boxed = {op##_out_on_host, op##_out_on_device}},
+#define SMM_PATCHED_TORCH(op, ...) \
+    {.passed = {op##_on_host, op##_on_device}}, {.passed = {op##_out_on_host, op##_out_on_device}},
 #include "patched_torch.def"
 #undef SMM_PATCHED_TORCH
 };
@@ -186,6 +291,7 @@ static kernel *const kernels[ROWS - NUMPY_ROWS][PLACES] = {
 
 /* --- Registration ------------------------------------------------------------------------------------ */
 
+static const char *const keys[PLACES] = {"CPU", "CUDA"};
 enum { SYMBOL = 200 };
 
 /* The mangled name of <operator>, or <operator>_out, in a namespace of at. It spells the types of all arguments, of
@@ -223,27 +329,82 @@ static function *find(void *library, void *host, const torch_operator *op, bool 
     return f;
 }
 
+/* The same as PyTorch's function for this purpose has it: a Python object that pybind11 has made. NULL: it lacks that,
+ * or the object or the kernel lies otherwise in memory. */
+static const boxed_kernel *find_boxed(const char *name, const char *key) {
+    PyObject *library = PyImport_ImportModule("torch.library");
+    PyObject *object =
+        library ? PyObject_CallMethod(library, "get_kernel", "Ns", PyUnicode_FromFormat("aten::%s", name), key) : NULL;
+    Py_XDECREF(library);
+    if (!object) {
+        PyErr_Clear();
+        return NULL;
+    }
+    const boxed_kernel *const found = *(const boxed_kernel **)(object + 1);
+    void *code;
+    Dl_info where;
+    memcpy(&code, &found->call, sizeof code);
+    if (dladdr(code, &where) && where.dli_fname && strstr(where.dli_fname, "libtorch"))
+        return found; /* the object is kept */
+    Py_DECREF(object);
+    return NULL;
+}
+
+/* What C++ passes for none. */
+typedef struct no_signature {
+    void *type;
+    bool has_value;
+} no_signature;
+
+/* Register a kernel of boxed values. False: PyTorch has other functions for that. */
+static bool register_boxed(void *host, void *registrations, const char *name, boxed *f) {
+    void (*make)(void *to, void *kernel, no_signature, void *schema);
+    void *(*add)(void *registrations, const char *name, void *made, int only_verify);
+    *(void **)&make = dlsym(host, "_ZN5torch11CppFunctionC1EN3c1014KernelFunctionESt8optionalINS1_4impl12CppSignature"
+                                  "EESt10unique_ptrINS1_14FunctionSchemaESt14default_deleteIS8_EE");
+    *(void **)&add = dlsym(host, "_ZNR5torch7Library5_implEPKcONS_11CppFunctionENS_17_RegisterOrVerifyE");
+    if (!make || !add) return false;
+    union {
+        boxed_kernel boxed;
+        char room[256];
+    } kernel = {.boxed = {NULL, f}};
+    _Alignas(16) char made[512] = {0};
+    void *schema = NULL;
+    make(made, &kernel, (no_signature){NULL, false}, &schema);
+    add(registrations, name, made, 0);
+    return true;
+}
+
+/* Register a row's kernel for a place. 0: it is left out; -1: PyTorch refuses it. */
+static int register_kernel(void *library, void *host, int row, int place, void *registrations) {
+    const torch_operator *const op = operator_of(row);
+    const char *const name = has_out(row) ? op->overload : op->name;
+    const int i = row - NUMPY_ROWS;
+    if (kernels_of[i].boxed[place]) {
+        former_boxed[i][place] = find_boxed(name, keys[place]);
+        return former_boxed[i][place] && register_boxed(host, registrations, name, kernels_of[i].boxed[place]);
+    }
+    former[i][place] = find(library, host, op, has_out(row), place);
+    if (!former[i][place]) return 0;
+    return smm_torch.torch_library_impl(registrations, name, kernels_of[i].passed[place], SMM_TORCH_INTERFACE) ? -1 : 1;
+}
+
 /* Register kernels for all operators whose former kernels a library has, and add their names to a list. -1 with an
  * exception. */
 static int register_kernels(void *library, void *host, int place, PyObject **list) {
     static void *registrations[PLACES]; /* kept */
-    const char *const key = place == CPU ? "CPU" : "CUDA";
+    const char *const key = keys[place];
     if (smm_torch.aoti_torch_library_init_impl("aten", key, __FILE__, __LINE__, &registrations[place])) {
         PyErr_Format(PyExc_RuntimeError, "PyTorch refuses kernels of aten for %s", key);
         return -1;
     }
-    for (int i = 0; i < ROWS - NUMPY_ROWS; i++) {
-        const torch_operator *const op = &smm_torch_operators[i / 2];
-        const bool out = i % 2;
-        const char *const name = out ? op->overload : op->name;
-        former[i][place] = find(library, host, op, out, place);
-        if (!former[i][place]) continue;
-        if (smm_torch.torch_library_impl(registrations[place], name, kernels[i][place], SMM_TORCH_INTERFACE)) {
-            PyErr_Format(PyExc_RuntimeError, "PyTorch refuses a kernel of %s for %s", name, key);
-            return -1;
-        }
-        smm_append(list, PyUnicode_FromFormat("%s %s", name, key));
-        if (!*list) return -1;
+    for (int row = NUMPY_ROWS; row < ROWS; row++) {
+        const torch_operator *const op = operator_of(row);
+        const char *const name = has_out(row) ? op->overload : op->name;
+        const int registered = register_kernel(library, host, row, place, registrations[place]);
+        if (registered < 0) PyErr_Format(PyExc_RuntimeError, "PyTorch refuses a kernel of %s for %s", name, key);
+        if (registered > 0) smm_append(list, PyUnicode_FromFormat("%s %s", name, key));
+        if (registered < 0 || !*list) return -1;
     }
     return 0;
 }

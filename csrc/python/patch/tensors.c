@@ -54,7 +54,7 @@ bool smm_new_tensor(const operand *like, int ndim, const intptr_t *shape, const 
 }
 
 tensor smm_apply_torch(const char *name, const char *overload, tensor x, argument second) {
-    argument stack[2] = {0, second};
+    argument stack[3] = {0, second, 0}; /* a third one is that of copy_: whether the caller waits for it */
     tensor own;
     if (smm_torch.aoti_torch_new_tensor_handle(x, &own)) return NULL;
     stack[0] = (argument)(uintptr_t)own; /* PyTorch's from here on, and the result ours */

@@ -6,8 +6,6 @@
 #ifndef SMM_TORCH_H
 #define SMM_TORCH_H
 
-#include <string.h>
-
 #include "../arrays.h"
 #include "patched.h"
 
@@ -107,6 +105,7 @@ typedef struct call {
     operand x[MOST_TENSORS]; /* the tensors among the arguments, which come first */
     smm_dtype dtype;
     intptr_t order, matrices;
+    argument addend;                           /* 0, or a tensor that the first result is before a gufunc adds to it */
     intptr_t rows;                             /* of memory that columns of results take, if they have fewer */
     double _Complex number[SMM_MOST_OPERANDS]; /* by place: operands of a gufunc that are numbers */
     int next;                                  /* the result that is made next */
@@ -141,7 +140,7 @@ enum { OPERATORS = (ROWS - NUMPY_ROWS) / 2 };
 extern const torch_operator smm_torch_operators[OPERATORS];
 
 /* Whether an argument of that letter is a tensor. */
-static inline bool smm_is_tensor(char kind) { return kind && strchr("STBI", kind); }
+static inline bool smm_is_tensor(char kind) { return kind && strchr("STBIA", kind); }
 
 /* Compute the results, all of them if the outcome is SERVED. */
 outcome smm_take_torch(call *c);

@@ -127,11 +127,21 @@ static bool take_output(call *c, smm_arrays *x, int i, role what, output *to) {
     return !c->given || smm_fits_shape(x, i);
 }
 
+/* The first result becomes the addend: nothing is done if that is it. */
+static bool place_addend(const call *c) {
+    if (!c->addend) return true;
+    tensor own;
+    if (smm_torch.aoti_torch_new_tensor_handle(smm_handle(c->addend), &own)) return false;
+    const tensor made = smm_apply_torch("aten::copy_", "", c->results[0], (argument)(uintptr_t)own);
+    if (made) smm_torch.aoti_torch_delete_tensor_object(made);
+    return made;
+}
+
 static outcome run_on_device(const call *c, smm_arrays *x) {
     void *stream;
     smm_take_batch(&x->call, &x->outer, 0);
     if (c->given && smm_overlap_of(&x->call) != SMM_APART) return OVERLAP;
-    const bool runs = !smm_torch.aoti_torch_get_current_cuda_stream(c->x->device, &stream) &&
+    const bool runs = place_addend(c) && !smm_torch.aoti_torch_get_current_cuda_stream(c->x->device, &stream) &&
                       !smm_cuda_run(&x->call, c->number, c->x->device, stream);
     return runs ? SERVED : REFUSED;
 }
@@ -145,6 +155,7 @@ static outcome run_on_host(const call *c, smm_arrays *x) {
     smm_place_numbers(x, c->number, own_number);
     smm_take_batch(&x->call, &x->outer, smm_longest_dimension(&x->outer));
     if (c->given && smm_overlap_of(&x->call) != SMM_APART) return OVERLAP;
+    if (!place_addend(c)) return REFUSED;
     smm_is_uninterrupted = true;
     const smm_status status = smm_run_and_tell(&x->call, tells ? &not_finite : NULL);
     smm_is_uninterrupted = false;
