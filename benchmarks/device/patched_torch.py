@@ -22,26 +22,47 @@ REPEATS, MOST = 15, 0.5e6  # calls of each; microseconds of a call, beyond which
 
 THEIRS: dict[str, Callable[[torch.Tensor], Any]] = {
     "bmm": lambda a: torch.bmm(a, a),
+    "baddbmm": lambda a: torch.baddbmm(a, a, a),
     "inv_ex": torch.linalg.inv_ex,
     "cholesky_ex": torch.linalg.cholesky_ex,
+    "cholesky_solve": lambda a: torch.cholesky_solve(a, a),
+    "solve_triangular": lambda a: torch.linalg.solve_triangular(a, a, upper=True),
     "solve_ex": lambda a: torch.linalg.solve_ex(a, a[..., :1]),
     "lu_factor_ex": torch.linalg.lu_factor_ex,
     "det": torch.linalg.det,
     "slogdet": torch.linalg.slogdet,
+    "lu_solve": lambda a: torch.linalg.lu_solve(a, pivots_of(a), a[..., :1]),
+    "ldl_factor_ex": torch.linalg.ldl_factor_ex,
+    "ldl_solve": lambda a: torch.linalg.ldl_solve(a, pivots_of(a), a[..., :1]),
+    "qr": torch.linalg.qr,
+    "lstsq": lambda a: torch.linalg.lstsq(a, a[..., :1]),
+    "matrix_exp": torch.linalg.matrix_exp,
     "eigh": torch.linalg.eigh,
     "svd": lambda a: torch.linalg.svd(a, full_matrices=False),
 }
 OURS: dict[str, Callable[[torch.Tensor], Any]] = {
     "bmm": lambda a: smallmm.batched_matmul(a, a),
+    "baddbmm": lambda a: smallmm.batched_matmul(a, a, beta=1, out=a.clone()),
     "inv_ex": smallmm.inv_ex,
     "cholesky_ex": smallmm.cholesky_ex,
+    "cholesky_solve": lambda a: smallmm.cho_solve((a, True), a),
+    "solve_triangular": lambda a: smallmm.solve_triangular(a, a),
     "solve_ex": lambda a: smallmm.solve_ex(a, a[..., :1]),
     "lu_factor_ex": smallmm.lu_factor_ex,
     "det": smallmm.det,
     "slogdet": smallmm.slogdet,
+    "ldl_factor_ex": smallmm.ldl_factor_ex,
+    "qr": smallmm.qr,
+    "lstsq": lambda a: smallmm.lstsq(a, a[..., :1]),
+    "matrix_exp": smallmm.expm,
     "eigh": smallmm.eigh,
     "svd": lambda a: smallmm.svd(a, full_matrices=False),
 }
+
+
+def pivots_of(a: torch.Tensor) -> torch.Tensor:
+    """Those of matrices whose rows are in place."""
+    return torch.arange(1, a.shape[-1] + 1, dtype=torch.int32, device=a.device).expand(a.shape[:-1])
 
 
 def wait(_: Any = None) -> None:

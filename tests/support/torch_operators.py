@@ -17,6 +17,8 @@ serving = partial(serving, "torch")
 OPERATORS = {
     "bmm": (lambda a, b: aten.bmm(a, b), "close"),
     "bmm_out": (lambda a, b: torch.bmm(a, b, out=torch.empty_like(a).mT), "close"),
+    "baddbmm": (lambda a, b: aten.baddbmm(b, a, b, beta=-0.5, alpha=2), "close"),
+    "baddbmm of vectors": (lambda a, b: torch.baddbmm(b[0, 0], narrow(a).mT, b), "close"),
     "inv_ex": (lambda a, b: aten.linalg_inv_ex(a), "close"),
     "cholesky_ex": (lambda a, b: aten.linalg_cholesky_ex(positive(a)), "close"),
     "cholesky_ex upper": (lambda a, b: aten.linalg_cholesky_ex(positive(a), upper=True), "close"),
@@ -80,19 +82,36 @@ OPERATORS = {
     "eigvals": (lambda a, b: aten._linalg_eigvals(a), "spectrum"),
 }
 
-# Their overloads with out=: what is given beside A, and the names of the results.
+# Their overloads with out=: of what they are called, with which options, and the names of the results.
 WITH_OUT = {
-    aten.bmm.out: (("b",), ("out",)),
-    aten.linalg_inv_ex.inverse: ((), ("inverse", "info")),
-    aten.linalg_cholesky_ex.L: ((), ("L", "info")),
-    aten.linalg_lu_factor_ex.out: ((), ("LU", "pivots", "info")),
-    aten._linalg_solve_ex.result: (("b",), ("result", "LU", "pivots", "info")),
-    aten._linalg_det.result: ((), ("result", "LU", "pivots")),
-    aten._linalg_slogdet.sign: ((), ("sign", "logabsdet", "LU", "pivots")),
-    aten._linalg_eigh.eigenvalues: (("L", True), ("eigenvalues", "eigenvectors")),
-    aten._linalg_svd.U: ((False, True), ("U", "S", "Vh")),
-    aten.linalg_eig.out: ((), ("eigenvalues", "eigenvectors")),
-    aten.linalg_eigvals.out: ((), ("out",)),
+    aten.bmm.out: (lambda a, b: (a, b), {}, ("out",)),
+    aten.baddbmm.out: (lambda a, b: (b.mT, a, b), {"beta": 2}, ("out",)),
+    aten.linalg_inv_ex.inverse: (lambda a, b: (a,), {}, ("inverse", "info")),
+    aten.linalg_cholesky_ex.L: (lambda a, b: (positive(a),), {}, ("L", "info")),
+    aten.linalg_lu_factor_ex.out: (lambda a, b: (a,), {}, ("LU", "pivots", "info")),
+    aten._linalg_solve_ex.result: (lambda a, b: (a, b), {}, ("result", "LU", "pivots", "info")),
+    aten._linalg_det.result: (lambda a, b: (a,), {}, ("result", "LU", "pivots")),
+    aten._linalg_slogdet.sign: (lambda a, b: (a,), {}, ("sign", "logabsdet", "LU", "pivots")),
+    aten._linalg_eigh.eigenvalues: (
+        lambda a, b: (positive(a), "L", True),
+        {},
+        ("eigenvalues", "eigenvectors"),
+    ),
+    aten._linalg_svd.U: (lambda a, b: (a, False, True), {}, ("U", "S", "Vh")),
+    aten.linalg_eig.out: (lambda a, b: (a,), {}, ("eigenvalues", "eigenvectors")),
+    aten.linalg_eigvals.out: (lambda a, b: (a,), {}, ("out",)),
+    aten._cholesky_solve_helper.out: (lambda a, b: (b, L.cholesky(positive(a)), False), {}, ("out",)),
+    aten.linalg_solve_triangular.out: (lambda a, b: (a, b), {"upper": True, "left": False}, ("out",)),
+    aten.linalg_lu_solve.out: (lambda a, b: (*L.lu_factor(a), b), {"left": False}, ("out",)),
+    aten.linalg_ldl_factor_ex.out: (lambda a, b: (a,), {}, ("LD", "pivots", "info")),
+    aten.linalg_ldl_solve.out: (lambda a, b: (*L.ldl_factor(a), b), {}, ("out",)),
+    aten.linalg_qr.out: (lambda a, b: (narrow(a), "complete"), {}, ("Q", "R")),
+    aten.linalg_lstsq.out: (
+        lambda a, b: (narrow(a), b),
+        {},
+        ("solution", "residuals", "rank", "singular_values"),
+    ),
+    aten.linalg_matrix_exp.out: (lambda a, b: (a / 8,), {}, ("out",)),
 }
 OUTS = {
     "rows": lambda x: torch.empty_like(x, memory_format=torch.contiguous_format),
@@ -104,21 +123,29 @@ OUTS = {
 
 
 def out_case(overload, n, dtype, device, batch=(5,)):
-    """Arguments of an overload with out=, and the functional overload's results."""
-    others, names = WITH_OUT[overload]
-    a, b = operands(n, batch, dtype, device)
-    a = positive(a) if overload in (aten.linalg_cholesky_ex.L, aten._linalg_eigh.eigenvalues) else a
-    arguments = [a, *(b if isinstance(x, str) and x == "b" else x for x in others)]
-    functional = overload.overloadpacket.default
-    return arguments, names, functional
+    """Arguments of an overload with out=, the names of results, and both overloads with their options."""
+    arguments, options, names = WITH_OUT[overload]
+    functional = aten._linalg_eigvals if overload is aten.linalg_eigvals.out else overload.overloadpacket
+    given = arguments(*operands(n, batch, dtype, device))
+    return given, names, partial(functional, **options), partial(overload, **options)
 
 
 # Functions that call them, and have derivatives
 L = torch.linalg
 FUNCTIONS = {
     "bmm": lambda a: a @ a,
+    "baddbmm": lambda a: torch.baddbmm(*3 * [a.reshape(-1, *a.shape[-2:])], beta=0.5),
     "inv": L.inv,
     "cholesky": lambda a: L.cholesky(a @ a.mH + torch.eye(a.shape[-1], device=a.device)),
+    "cholesky_solve": lambda a: torch.cholesky_solve(
+        a, L.cholesky(a @ a.mH + torch.eye(a.shape[-1], device=a.device))
+    ),
+    "solve_triangular": lambda a: L.solve_triangular(a, a @ a, upper=True),
+    "solve_triangular right": lambda a: L.solve_triangular(a.mH, a @ a, upper=False, left=False),
+    "lu_solve": lambda a: L.lu_solve(*L.lu_factor(a), a @ a),
+    "qr": lambda a: L.qr(a[..., :2]),
+    "lstsq": lambda a: L.lstsq(a[..., :2], a)[0],
+    "matrix_exp": L.matrix_exp,
     "solve": lambda a: L.solve(a, a @ a),
     "solve vectors": lambda a: L.solve(a, a[..., 0]),
     "det": L.det,

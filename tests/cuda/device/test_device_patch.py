@@ -87,7 +87,7 @@ def test_layouts(name, layout):
         assert_agrees(kind, call, a, b, ours, plain)
 
 
-@pytest.mark.parametrize("name", [name for name in OPERATORS if not name.startswith("bmm")])
+@pytest.mark.parametrize("name", [name for name in OPERATORS if "bmm" not in name])
 @pytest.mark.parametrize("batch", [(), (2, 3), (2, 1, 3), (0,), (2, 0)])
 def test_batches(name, batch):
     call, kind = OPERATORS[name]
@@ -171,14 +171,14 @@ def test_factors_and_determinants_of_singular_matrices():
 def test_every_out():
     for overload in WITH_OUT:
         for dtype in (torch.float32, torch.complex128):
-            arguments, names, functional = out_case(overload, 3, dtype, "cuda")
+            arguments, names, functional, writing = out_case(overload, 3, dtype, "cuda")
             with serving():
                 results = leaves(functional(*arguments))
                 for kind in ("rows", "columns", "empty"):
                     make = OUTS[kind]
                     outs = [make(x) if x.ndim > 1 else torch.empty_like(x) for x in results]
                     before = served()[0]
-                    overload(*arguments, **dict(zip(names, outs, strict=True)))
+                    writing(*arguments, **dict(zip(names, outs, strict=True)))
                     assert served()[0] > before, overload
                     same = [torch.equal(x, y) for x, y in zip(outs, results, strict=True)]
                     assert all(same), (overload, kind)
