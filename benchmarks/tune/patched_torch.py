@@ -25,13 +25,29 @@ TYPES = {
 }
 
 
+L = torch.linalg
+# Of what an operator is called, if not of A alone.
+ARGUMENTS: dict[str, Callable[[torch.Tensor], tuple[Any, ...]]] = {
+    "bmm": lambda a: (a, a),
+    "baddbmm": lambda a: (a, a, a),
+    "_linalg_solve_ex": lambda a: (a, a),
+    "_cholesky_solve_helper": lambda a: (a, a, False),
+    "linalg_solve_triangular": lambda a: (a, a),
+    "linalg_lu_solve": lambda a: (*L.lu_factor(a), a),
+    "linalg_ldl_solve": lambda a: (*L.ldl_factor(a), a),
+    "linalg_lstsq": lambda a: (a, a[..., :1]),
+    "linalg_matrix_exp": lambda a: (a / a.shape[-1],),
+}
+OPTIONS = {"linalg_solve_triangular": {"upper": True}}
+
+
 def call_of(name: str, dtype: torch.dtype, order: int, count: int) -> Callable[[], Any]:
     """Well conditioned; positive definite where that is asked for."""
     a = torch.randn(count, order, order, dtype=dtype) + 2 * order**0.5 * torch.eye(order, dtype=dtype)
     if name in ("linalg_cholesky_ex", "_linalg_eigh"):
         a = a @ a.mH.resolve_conj()
-    operator = getattr(torch.ops.aten, name).default
-    return partial(operator, *[a] * (2 if name in ("bmm", "_linalg_solve_ex") else 1))
+    arguments = ARGUMENTS[name](a) if name in ARGUMENTS else (a,)
+    return partial(getattr(torch.ops.aten, name).default, *arguments, **OPTIONS.get(name, {}))
 
 
 def main(names: list[str]) -> None:

