@@ -274,11 +274,12 @@ def unpatch_numpy() -> None:
 def patch_torch() -> None:
     """Have PyTorch's own operators compute stacks of small matrices by smallmm, in this process.
 
-    ``torch.bmm`` (``a @ b``), and ``inv``, ``solve``, ``det``, ``slogdet``, ``lu_factor``, ``cholesky``,
-    ``eigh``, ``eigvalsh``, ``svd``, ``svdvals``, ``eig`` and ``eigvals`` of ``torch.linalg``, and whatever
-    calls these, on the CPU and on CUDA devices. Only the innermost kernels are replaced, so derivatives,
-    ``vmap``, ``torch.compile``, streams and errors stay PyTorch's. Calls that PyTorch computes faster, and on
-    the CPU those that fail, are handed on to PyTorch's kernels.
+    ``torch.bmm`` (``a @ b``), ``baddbmm`` and ``cholesky_solve``, and of ``torch.linalg`` ``inv``, ``solve``,
+    ``solve_triangular``, ``lstsq``, ``det``, ``slogdet``, ``lu_factor``, ``lu_solve``, ``cholesky``,
+    ``ldl_factor``, ``ldl_solve``, ``qr``, ``eigh``, ``eigvalsh``, ``svd``, ``svdvals``, ``eig``, ``eigvals``
+    and ``matrix_exp``, and whatever calls these, on the CPU and on CUDA devices. Only the innermost kernels
+    are replaced, so derivatives, ``vmap``, ``torch.compile``, streams and errors stay PyTorch's. Calls that
+    PyTorch computes faster, and on the CPU those that fail, are handed on to PyTorch's kernels.
 
     Raises
     ------
