@@ -254,7 +254,7 @@ static void run_boxed(int row, int place, const void *op, uint64_t keys, values 
         box(stack, count, c.results, c.op->results);
         return;
     }
-    __attribute__((cleanup(leave))) const bool entered = !hands_on;
+    __attribute__((cleanup(leave), unused)) const bool entered = !hands_on;
     hands_on = true;
     const boxed_kernel *const f = former_boxed[row - NUMPY_ROWS][place];
     f->call(f->functor, op, keys, stack);

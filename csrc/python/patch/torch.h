@@ -117,8 +117,18 @@ typedef struct call {
  * column, whose result lacks that dimension: ROW_VECTORS, or VECTORS if it is column-major as a matrix. EMPTY: nobody
  * reads it, and PyTorch gives an empty vector. UNUSED: it is no result. A tensor that is given lies as it lies.
  * TRANSPOSED: the result is of A^T if the output is A. LONGS: int64, of which the host's kernels write the lower half.
- */
-typedef enum role { UNUSED, EMPTY, BY_ROWS, BY_COLUMNS, VECTORS, ROW_VECTORS, TRANSPOSED = 8, LONGS = 16 } role;
+ * COPIED: a device's kernels write columns so slowly that they write rows, which are copied. */
+typedef enum role {
+    UNUSED,
+    EMPTY,
+    BY_ROWS,
+    BY_COLUMNS,
+    VECTORS,
+    ROW_VECTORS,
+    TRANSPOSED = 8,
+    LONGS = 16,
+    COPIED = 32
+} role;
 
 /* Run a gufunc on operands; roles[i] is that of output i, info included. */
 outcome smm_compute(call *c, const char *name, int inputs, const smm_array *input, const role *roles);

@@ -61,10 +61,11 @@ outcome smm_move_results(call *c) {
 
 /* --- A gufunc ---------------------------------------------------------------------------------------- */
 
-/* An output: its shape and strides, and memory of its own if it is no result. */
+/* An output: its shape and strides, memory of its own if it is not written into a result, and the result that gets a
+ * copy of that. */
 typedef struct output {
-    intptr_t shape[MOST_DIM + 2], steps[MOST_DIM + 2];
-    tensor own;
+    intptr_t shape[NPY_MAXDIMS + 2], steps[MOST_DIM + 2];
+    tensor own, copy;
 } output;
 
 static int32_t code_of(const smm_gufunc *g, int i, smm_dtype dtype) {
@@ -98,16 +99,29 @@ static bool add_scratch(call *c, int ndim, const intptr_t *shape, int32_t dtype,
            smm_new_tensor(c->x, ndim, shape, strides, dtype, own) && smm_read_tensor(*own, to);
 }
 
+enum { FEWEST_ROWS_COPIED = 8 };
+
+/* Row-major matrices in place of a result that is not. */
+static bool take_rows_instead(call *c, int ndim, tensor result, output *to, operand *out) {
+    int64_t strides[MOST_DIM + 2];
+    if (out->strides[ndim - 1] == 1) return true;
+    to->copy = result;
+    lay_out(ndim, to->shape, false, 0, strides);
+    return smm_new_tensor(c->x, ndim, to->shape, strides, out->dtype, &to->own) && smm_read_tensor(to->own, out);
+}
+
 /* Output i of a gufunc, whose shape and strides it fills in. False: as of add_result, or a tensor that is given has
  * elements in one place. */
 static bool take_output(call *c, smm_arrays *x, int i, role what, output *to) {
-    const int ndim = smm_output_shape(x, i, to->shape), layout = what & ~(TRANSPOSED | LONGS);
+    const int ndim = smm_output_shape(x, i, to->shape), layout = what & ~(TRANSPOSED | LONGS | COPIED);
+    const bool copied = what & COPIED && c->place == CUDA && c->order >= FEWEST_ROWS_COPIED;
     const bool vectors = layout == VECTORS || layout == ROW_VECTORS;
     const bool by_columns = layout == BY_COLUMNS || layout == VECTORS;
     const int32_t dtype = code_of(x->g, i, c->dtype);
     intptr_t bytes = smm_size_of(x->g->op, c->dtype, x->s->place[i]);
     int64_t strides[MOST_DIM + 2];
     operand out;
+    const int place = c->next;
     if (layout == EMPTY) {
         if (!add_scratch(c, ndim, to->shape, dtype, what, &to->own, &out)) return false;
     } else {
@@ -116,6 +130,7 @@ static bool take_output(call *c, smm_arrays *x, int i, role what, output *to) {
         lay_out(ndim - vectors, to->shape, by_columns, layout == BY_ROWS ? 0 : c->rows, strides);
         if (!add_result(c, ndim - vectors, to->shape, strides, what & LONGS ? smm_torch.integer64 : dtype, &out))
             return false;
+        if (copied && !take_rows_instead(c, ndim, c->results[place], to, &out)) return false;
     }
     for (int d = 0; d < out.dim; d++) to->steps[d] = out.strides[d];
     if (vectors) to->steps[ndim - 1] = 0;
@@ -127,15 +142,16 @@ static bool take_output(call *c, smm_arrays *x, int i, role what, output *to) {
     return !c->given || smm_fits_shape(x, i);
 }
 
-/* The first result becomes the addend: nothing is done if that is it. */
-static bool place_addend(const call *c) {
-    if (!c->addend) return true;
+/* Nothing is done if both are the same. */
+static bool copy(tensor to, tensor from) {
     tensor own;
-    if (smm_torch.aoti_torch_new_tensor_handle(smm_handle(c->addend), &own)) return false;
-    const tensor made = smm_apply_torch("aten::copy_", "", c->results[0], (argument)(uintptr_t)own);
-    if (made) smm_torch.aoti_torch_delete_tensor_object(made);
-    return made;
+    if (smm_torch.aoti_torch_new_tensor_handle(from, &own)) return false;
+    const tensor copied = smm_apply_torch("aten::copy_", "", to, (argument)(uintptr_t)own);
+    if (copied) smm_torch.aoti_torch_delete_tensor_object(copied);
+    return copied;
 }
+
+static bool place_addend(const call *c) { return !c->addend || copy(c->results[0], smm_handle(c->addend)); }
 
 static outcome run_on_device(const call *c, smm_arrays *x) {
     void *stream;
@@ -178,7 +194,7 @@ outcome smm_compute(call *c, const char *name, int inputs, const smm_array *inpu
     output outputs[SMM_MOST_OPERANDS];
     bool fits = true;
     for (int i = inputs; i < x.s->operands; i++) {
-        outputs[i].own = NULL;
+        outputs[i].own = outputs[i].copy = NULL;
         if (roles[i - inputs] == UNUSED)
             smm_take_number(&x, i);
         else
@@ -186,7 +202,9 @@ outcome smm_compute(call *c, const char *name, int inputs, const smm_array *inpu
     }
     outcome what = c->given ? OTHER : REFUSED;
     if (fits && smm_describe(&x)) what = c->place == CUDA ? run_on_device(c, &x) : run_on_host(c, &x);
-    for (int i = inputs; i < x.s->operands; i++)
+    for (int i = inputs; i < x.s->operands; i++) {
+        if (what == SERVED && outputs[i].copy && !copy(outputs[i].copy, outputs[i].own)) what = REFUSED;
         if (outputs[i].own) smm_torch.aoti_torch_delete_tensor_object(outputs[i].own);
+    }
     return what;
 }

@@ -41,8 +41,10 @@ static void copy_shape(const operand *from, reshaped *to) {
 static const operand *transpose(const operand *a, reshaped *to) {
     copy_shape(a, to);
     const int64_t row = a->dim - 2, col = a->dim - 1;
-    to->sizes[row] = a->sizes[col], to->sizes[col] = a->sizes[row];
-    to->strides[row] = a->strides[col], to->strides[col] = a->strides[row];
+    to->sizes[row] = a->sizes[col];
+    to->sizes[col] = a->sizes[row];
+    to->strides[row] = a->strides[col];
+    to->strides[col] = a->strides[row];
     return &to->x;
 }
 
@@ -248,7 +250,7 @@ static outcome take_cholesky_solve(call *c) {
     const operand *b = &c->x[0], *a = &c->x[1];
     if (a->dim != b->dim || !has_batches_of(a, b) || !has_batches_of(b, a)) return OTHER;
     const smm_array input[] = {numbers_of(c, a), numbers_of(c, b)};
-    return smm_compute(c, truth(c, 2) ? "cho_solve_upper" : "cho_solve", 2, input, (const role[]){BY_COLUMNS});
+    return smm_compute(c, truth(c, 2) ? "cho_solve_upper" : "cho_solve", 2, input, (const role[]){BY_COLUMNS | COPIED});
 }
 
 static outcome take_triangular(call *c) {
@@ -268,7 +270,7 @@ static outcome take_triangular(call *c) {
         b = transpose(b, &y);
     }
     const smm_array input[] = {numbers_of(c, a), numbers_of(c, b)};
-    const int layout = (by_rows ? BY_ROWS : BY_COLUMNS) | (left ? 0 : TRANSPOSED);
+    const int layout = (by_rows ? BY_ROWS : BY_COLUMNS) | (left ? COPIED : TRANSPOSED);
     return smm_compute(c, names[(truth(c, 2) == left) + 2 * truth(c, 4)], 2, input, (const role[]){layout, UNUSED});
 }
 
@@ -276,7 +278,7 @@ static outcome take_triangular(call *c) {
 static outcome take_ldl(call *c) {
     const bool symmetric = smm_is_complex(c->dtype) && !truth(c, 1);
     return compute_of_a(c, symmetric ? "ldl_factor_symmetric" : "ldl_factor",
-                        (const role[]){BY_COLUMNS, BY_ROWS, BY_ROWS});
+                        (const role[]){BY_COLUMNS | COPIED, BY_ROWS, BY_ROWS});
 }
 
 static outcome take_ldl_solve(call *c) {
@@ -296,11 +298,13 @@ static outcome take_qr(call *c) {
     if (smm_torch.torch_string_c_str(smm_handle(c->stack[1]), &mode)) return OTHER;
     if (!strcmp(mode, "r")) {
         const outcome what = smm_add_empty(c, SERVED, c->x->dtype);
-        return what == SERVED ? compute_of_a(c, tall ? "qr_r_tall" : "qr_r_wide", (const role[]){BY_COLUMNS}) : what;
+        return what == SERVED ? compute_of_a(c, tall ? "qr_r_tall" : "qr_r_wide", (const role[]){BY_COLUMNS | COPIED})
+                              : what;
     }
     const bool complete = !strcmp(mode, "complete");
     if (!complete && strcmp(mode, "reduced")) return OTHER;
-    return compute_of_a(c, complete || !tall ? "qr_complete" : "qr_tall", (const role[]){BY_COLUMNS, BY_COLUMNS});
+    return compute_of_a(c, complete || !tall ? "qr_complete" : "qr_tall",
+                        (const role[]){BY_COLUMNS | COPIED, BY_COLUMNS | COPIED});
 }
 
 /* Ranks, which the host's kernels wrote in the lower halves. False: one is not full. */
@@ -333,6 +337,11 @@ static outcome take_lstsq(call *c) {
     const role roles[] = {vectors ? ROW_VECTORS : BY_COLUMNS, !ranks && m > n ? BY_ROWS : EMPTY,
                           LONGS | (ranks ? BY_ROWS : EMPTY), UNUSED};
     outcome what = smm_compute(c, "lstsq", 3, input, roles);
+    if (what == SERVED && roles[1] != EMPTY) { /* residuals are squares of norms */
+        const tensor squares = smm_apply_torch("aten::square_", "", c->results[1], 0);
+        if (!squares) return REFUSED;
+        smm_torch.aoti_torch_delete_tensor_object(squares);
+    }
     what = smm_add_empty(c, what, smm_torch.number[real]);
     return what == SERVED && ranks && !widen(c, 2, full) ? EXCEPTIONAL : what;
 }
