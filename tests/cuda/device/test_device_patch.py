@@ -76,7 +76,10 @@ def test_other_orders(name, dtype, n, count):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["bmm", "inv_ex", "cholesky_ex upper", "eigh", "svd tall"])
+@pytest.mark.parametrize(
+    "name",
+    ["bmm", "inv_ex", "cholesky_ex upper", "eigh", "svd tall", "qr wide", "lstsq tall", "ldl_factor_ex"],
+)
 def test_layouts(name, layout):
     call, kind = OPERATORS[name]
     for dtype in (torch.float32, torch.complex64):
@@ -184,7 +187,8 @@ def test_every_out():
                     assert all(same), (overload, kind)
 
 
-DERIVED = ["bmm", "inv", "cholesky", "solve", "det", "slogdet", "eigh", "svd", "svdvals"]
+DERIVED = ["bmm", "baddbmm", "inv", "cholesky", "solve", "det", "slogdet", "eigh", "svd", "svdvals"]
+DERIVED += ["cholesky_solve", "solve_triangular", "lu_solve", "qr", "lstsq", "matrix_exp"]
 
 
 @pytest.mark.parametrize("name", DERIVED)
