@@ -488,7 +488,8 @@ def test_transformations(name):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_compile(backend):
     def step(a, b):
-        return L.solve(a @ b, L.inv(a)) + L.cholesky(b @ b.mT) + L.eigh(a + a.mT)[0].unsqueeze(-1)
+        x = L.solve(a @ b, L.inv(a)) + L.cholesky(b @ b.mT) + L.eigh(a + a.mT)[0].unsqueeze(-1)
+        return torch.baddbmm(x, a, b, alpha=2) + L.qr(a)[0] + L.solve_triangular(a, b, upper=True)
 
     a, b = (x.requires_grad_() for x in operands(3, (6,), torch.float64, "cpu"))
     plain = step(a, b)
