@@ -147,18 +147,20 @@ __device__ inline T make_reflector_here(T *x, int step, int count) {
 }
 __device__ __noinline__ T make_reflector(T *x, int step, int count) { return make_reflector_here(x, step, count); }
 
-/* make_reflector() by all lanes of a matrix, of x and tau in shared memory, or by one of what it has in registers. */
-__device__ inline void make_reflector_together(T *x, int step, int count, T *tau) {
+/* make_reflector() by all lanes of a matrix, of x and tau in shared memory, or ALONE by each of what it has in
+ * registers. */
+template <bool ALONE = false> __device__ inline void make_reflector_together(T *x, int step, int count, T *tau) {
+    const int own = ALONE ? 0 : lane();
     const T first = x[0], rest = sum_of_squares(x, step, count), squares = multiply_add(first, first, rest);
-    wait();
+    if (!ALONE) wait();
     if (is_ordinary(rest, squares)) {
         const Reflector h = ordinary_reflector_of(first, squares);
-        EACH(int i = 1 + lane(); i < count; i += LANES) x[i * step] = product(x[i * step], h.r);
-        if (lane() == 0) x[0] = h.beta, *tau = h.tau;
-    } else if (lane() == 0) {
-        *tau = FEW ? make_reflector_here(x, step, count) : make_reflector(x, step, count);
+        EACH(int i = 1 + own; i < count; i += ALONE ? 1 : LANES) x[i * step] = product(x[i * step], h.r);
+        if (own == 0) x[0] = h.beta, *tau = h.tau;
+    } else if (own == 0) {
+        *tau = FEW || ALONE ? make_reflector_here(x, step, count) : make_reflector(x, step, count);
     }
-    wait();
+    if (!ALONE) wait();
 }
 
 /* Of a loop over elements that are in memory at a time; all of them, where they are in registers. */

@@ -17,8 +17,11 @@ template <class X> __device__ inline T squares_of(X x, int step, int count, T sc
     return multiply_add(y.im, y.im, multiply_add(y.re, y.re, re + im));
 }
 
-/* x becomes beta, which is real, above v_1, v_2, ...; tau is 0 where there is nothing to annihilate. */
-template <class X> __device__ inline void make_reflector_together(X x, int step, int count, Number *tau) {
+/* x becomes beta, which is real, above v_1, v_2, ...; tau is 0 where there is nothing to annihilate. By all lanes of a
+ * matrix, or ALONE by each of what it has in registers. */
+template <bool ALONE = false, class X>
+__device__ inline void make_reflector_together(X x, int step, int count, Number *tau) {
+    const int own = ALONE ? 0 : lane();
     bool nothing = Number(x[0]).im == 0;
     EACH(int i = 1; i < count; i++) nothing &= is_zero(x[i * step]);
     T squares = squares_of(x, step, count, 1), scale = 1, back = 1;
@@ -30,14 +33,14 @@ template <class X> __device__ inline void make_reflector_together(X x, int step,
     const Number first = scaled(x[0], scale);
     const T norm = root(squares), beta = first.re < 0 ? norm : -norm;
     const Number r = NumberDivisor({first.re - beta, first.im}).inverse();
-    wait();
+    if (!ALONE) wait();
     if (!nothing)
-        EACH(int i = 1 + lane(); i < count; i += LANES) x[i * step] = product(scaled(x[i * step], scale), r);
-    if (lane() == 0) {
+        EACH(int i = 1 + own; i < count; i += ALONE ? 1 : LANES) x[i * step] = product(scaled(x[i * step], scale), r);
+    if (own == 0) {
         if (!nothing) x[0] = Number{product(beta, back), 0};
         *tau = nothing ? Number{0, 0} : Number{quotient_of(beta - first.re, beta), quotient_of(-first.im, beta)};
     }
-    wait();
+    if (!ALONE) wait();
 }
 
 /* x = x - v factor (v^H x), by one thread. */

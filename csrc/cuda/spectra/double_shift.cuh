@@ -3,12 +3,12 @@
 
 /* Two shifts at once, the eigenvalues of the last 2 x 2 of the window, or twice the real one that is nearer to its last
  * element. */
-__device__ inline void start_sweep(Work &x) {
-    const T *const top = x.h + x.lo * (PITCH + 1), *const end = x.h + x.hi * (PITCH + 1);
-    T a = end[-PITCH - 1], b = end[-PITCH], c = end[-1], d = end[0];
-    const bool late = x.since == 0;
-    if (late || x.since == EXCEPTIONAL) {
-        const T s = late ? fabs(end[-PITCH - 2]) + fabs(end[-1]) : fabs(top[PITCH]) + fabs(top[2 * PITCH + 1]);
+__device__ inline void start_sweep(const Work &x, const Window &y, T (&v)[BULGE]) {
+    const T *const top = x.h + y.lo * (ROW + COL), *const end = x.h + y.hi * (ROW + COL);
+    T a = end[-ROW - COL], b = end[-ROW], c = end[-COL], d = end[0];
+    const bool late = y.since == 0;
+    if (late || y.since == EXCEPTIONAL) {
+        const T s = late ? fabs(end[-ROW - 2 * COL]) + fabs(end[-COL]) : fabs(top[ROW]) + fabs(top[2 * ROW + COL]);
         a = d = multiply_add(T(0.75), s, late ? end[0] : top[0]);
         b = product(T(-0.4375), s);
         c = s;
@@ -20,13 +20,13 @@ __device__ inline void start_sweep(Work &x) {
     const T nearer = fabs(down - d) < fabs(up - d) ? down : up;
     const T re = product(det > 0 ? middle : nearer, s), im = det > 0 ? product(size, s) : T(0);
 
-    const T below = top[PITCH], from = top[0] - re;
+    const T below = top[ROW], from = top[0] - re;
     const T over = reciprocal((fabs(from) + fabs(im)) + fabs(below)), part = product(below, over);
-    T first = multiply_add(from, product(from, over), product(part, top[1]));
+    T first = multiply_add(from, product(from, over), product(part, top[COL]));
     first = multiply_add(im, product(im, over), first);
-    const T second = product(part, from + (top[PITCH + 1] - re)), third = product(part, top[2 * PITCH + 1]);
+    const T second = product(part, from + (top[ROW + COL] - re)), third = product(part, top[2 * ROW + COL]);
     const T all = larger((fabs(first) + fabs(second)) + fabs(third), LEAST_NORMAL);
-    x.v[0] = quotient_of(first, all), x.v[1] = quotient_of(second, all), x.v[2] = quotient_of(third, all);
+    v[0] = quotient_of(first, all), v[1] = quotient_of(second, all), v[2] = quotient_of(third, all);
 }
 
 /* The numbers of a block (a b; c d), and the rotation that makes it so. */
@@ -78,16 +78,15 @@ __device__ inline void rotate(T &x, T &y, T c, T s) {
 
 __device__ inline void finish(Work &x) {
     EACH_STEP(int k = 0; k + 1 < N; k++) {
-        T *const here = x.h + k * PITCH, *const next = here + PITCH;
-        if (next[k] == 0) continue;
-        const Block y = standard_block(here[k], here[k + 1], next[k], next[k + 1]);
+        T *const here = x.h + k * ROW, *const next = here + ROW, *const column = x.h + k * COL,
+                 *const z = x.z + k * COL;
+        if (next[k * COL] == 0) continue;
+        const Block y = standard_block(here[k * COL], here[(k + 1) * COL], next[k * COL], next[(k + 1) * COL]);
         wait();
-        for (int j = k + 2 + lane(); j < N && VECTORS; j += LANES) rotate(here[j], next[j], y.cs, y.sn);
-        for (int i = lane(); i < k && VECTORS; i += LANES)
-            rotate(x.h[i * PITCH + k], x.h[i * PITCH + k + 1], y.cs, y.sn);
-        for (int i = lane(); i < N && VECTORS; i += LANES)
-            rotate(x.z[i * PITCH + k], x.z[i * PITCH + k + 1], y.cs, y.sn);
-        if (lane() == 0) here[k] = y.a, here[k + 1] = y.b, next[k] = y.c, next[k + 1] = y.d;
+        for (int j = k + 2 + lane(); j < N && VECTORS; j += LANES) rotate(here[j * COL], next[j * COL], y.cs, y.sn);
+        for (int i = lane(); i < k && VECTORS; i += LANES) rotate(column[i * ROW], column[i * ROW + COL], y.cs, y.sn);
+        for (int i = lane(); i < N && VECTORS; i += LANES) rotate(z[i * ROW], z[i * ROW + COL], y.cs, y.sn);
+        if (lane() == 0) here[k * COL] = y.a, here[(k + 1) * COL] = y.b, next[k * COL] = y.c, next[(k + 1) * COL] = y.d;
         wait();
     }
 }

@@ -6,9 +6,15 @@
 #include "reflectors.cuh"
 
 constexpr bool SCHUR = SMM_OP == SMM_OP_SCHUR, SQRTM = SMM_OP == SMM_OP_SQRTM, VECTORS = SMM_OP != SMM_OP_EIGVALS;
-constexpr int PITCH = N | 1;           /* lanes have rows, or columns: either way in different banks */
 constexpr int WIDTH = COMPLEX ? 1 : 2; /* shifts of a sweep */
 constexpr int BULGE = WIDTH + 1;
+
+/* From row to row, and from number to number of a vector or row. Lanes have rows, or columns: either way in different
+ * banks. Of matrices of a thread each neighbouring threads have neighbouring numbers. */
+constexpr bool SPREAD = SMM_SPREAD;
+constexpr int COL = SPREAD ? THREADS : 1, ROW = SPREAD ? N * THREADS : N | 1;
+constexpr int AT_ONCE = SPREAD ? 4 : least(4, (N + LANES - 1) / LANES); /* rows or columns of a lane */
+constexpr int TOGETHER = least(4, N);                                   /* rows of an eigenvector */
 
 /* As in csrc/kernels/spectra/eig_hessenberg.h and eig_lanes.h. */
 constexpr int BALANCE_PASSES = 20, BALANCE_STEPS = 64, EIG_SWEEPS = 30, EIG_LEAST_ROWS = 10, EXCEPTIONAL = 10;
@@ -22,51 +28,55 @@ constexpr T LEAST_NORMAL = static_cast<T>(DOUBLE ? 0x1p-1022 : 0x1p-126);
 
 template <bool HAS> struct Turned {};
 template <> struct Turned<true> {
-    Number u[N * PITCH]; /* the complex triangle of a real matrix */
-    T c[N], s[N];        /* and what turned the blocks */
+    Number u[N * ROW]; /* the complex triangle of a real matrix */
+    T c[N], s[N];      /* and what turned the blocks */
 };
 struct Work : Turned<SQRTM && !COMPLEX> {
-    Element h[N * PITCH], z[N * PITCH];
-    Element v[most(N, 3)], tau[N];
-    T balance[N];
-    int joined[N];            /* whether row and column i are balanced */
-    int lo, hi, since, found; /* the window at work; sweeps since a row was done; whether there is a window */
+    Element h[N * ROW], z[VECTORS ? N * ROW : COL];
+    Element v[N * COL], tau[N * COL];
+    Element balance[N * COL]; /* real, as all that a thread has must be of one size */
+    Element marked[N * COL];  /* not 0: row and column i are balanced; then, h_i,i-1 is negligible */
 };
-static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");
+static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : (SPREAD ? 1 : MATRICES) * sizeof(Work)), "the plan counts otherwise");
+
+/* The last rows that are not yet triangular, or of a real matrix blocks of order 2. All lanes know them. */
+struct Window {
+    int lo, hi, since; /* sweeps since a row was done */
+};
 
 __device__ inline Number number_of(T x) { return {x, 0}; }
 __device__ inline Number number_of(Number x) { return x; }
 __device__ inline T larger(T x, T y) { return x > y ? x : y; }
 
 /* x = x H, of a row; v_0 = 1. */
-template <class X> __device__ inline void reflect_along(const X *v, X tau, X *x, int count) {
+template <class X> __device__ inline void reflect_along(const X *v, X tau, X *x, int step_v, int step, int count) {
     X w = x[0];
-    for (int j = 1; j < count; j++) w = multiply_add(x[j], v[j], w);
+    for (int j = 1; j < count; j++) w = multiply_add(x[j * step], v[j * step_v], w);
     w = product(w, tau);
     x[0] = difference_of(x[0], w);
-    for (int j = 1; j < count; j++) x[j] = multiply_subtract(w, conjugate(v[j]), x[j]);
+    for (int j = 1; j < count; j++) x[j * step] = multiply_subtract(w, conjugate(v[j * step_v]), x[j * step]);
 }
 
 /* --- Balanced, in Hessenberg form --- */
 
 /* Not balanced are rows and columns that a permutation would make the first or the last of a triangle. */
 __device__ inline void find_joined(Work &x) {
-    for (int i = lane(); i < N; i += LANES) x.joined[i] = true;
+    for (int i = lane(); i < N; i += LANES) x.marked[i * COL] = element_of(1);
     wait();
     for (bool again = true; again;) {
         again = false;
         EACH_STEP(int i = 0; i < N; i++) {
-            const bool was = x.joined[i];
+            const bool was = !is_zero(x.marked[i * COL]);
             bool above = true, beside = true; /* nothing is below the diagonal, or beside it */
             for (int j = lane(); j < N; j += LANES) {
-                if (j == i || !x.joined[j]) continue;
-                above &= size_of(x.h[j * PITCH + i]) == 0;
-                beside &= size_of(x.h[i * PITCH + j]) == 0;
+                if (j == i || is_zero(x.marked[j * COL])) continue;
+                above &= size_of(x.h[j * ROW + i * COL]) == 0;
+                beside &= size_of(x.h[i * ROW + j * COL]) == 0;
             }
             above = true_in_all(above);
             beside = true_in_all(beside);
             if (!was || !(above || beside)) continue;
-            if (lane() == 0) x.joined[i] = false;
+            if (lane() == 0) x.marked[i * COL] = element_of(0);
             wait();
             again = true;
         }
@@ -79,67 +89,86 @@ __device__ inline T add_squares(T x, T sum) {
 }
 __device__ inline T add_squares(Number x, T sum) { return add_squares(x.im, add_squares(x.re, sum)); }
 
-/* A power of two that makes the 2-norms of row i and of column i about equal; whether there is need. Diagonals count,
- * and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation, 2014). */
-__device__ inline bool balance_row(Work &x, int i) {
+/* The power of two that makes the 2-norms of row i and of column i about equal, or 1 where there is no need. Diagonals
+ * count, and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation,
+ * 2014). */
+__device__ inline T factor_of_row(const Work &x, int i) {
     T c = 0, r = 0, f = 1;
     EACH(int j = 0; j < N; j++) {
-        c = add_squares(x.h[j * PITCH + i], c);
-        r = add_squares(x.h[i * PITCH + j], r);
+        c = add_squares(x.h[j * ROW + i * COL], c);
+        r = add_squares(x.h[i * ROW + j * COL], r);
     }
-    const T was = x.balance[i];
-    wait();
-    if (!x.joined[i] || c == 0 || r == 0) return false;
+    const T was = real_of(x.balance[i * COL]);
+    if (is_zero(x.marked[i * COL]) || c == 0 || r == 0) return 1;
     T ratio = quotient_of(r, c);
     for (int step = 0; step < BALANCE_STEPS && ratio > 4 && product(was, f) < MOST_BALANCE; step++)
         ratio = product(T(0.0625), ratio), f = f + f;
     for (int step = 0; step < BALANCE_STEPS && ratio < T(0.25) && product(was, f) > LEAST_BALANCE; step++)
         ratio = product(T(16), ratio), f = product(T(0.5), f);
-    if (f == 1) return false;
-    const T back = reciprocal(f);
+    if (f == 1) return 1;
     c = root(c), r = root(r);
-    if (!(product(T(0.95), c + r) > product(c, f) + product(r, back))) return false;
-    if (lane() == 0) x.balance[i] = product(was, f);
-    for (int j = lane(); j < N; j += LANES) x.h[i * PITCH + j] = scaled(x.h[i * PITCH + j], back);
+    return product(T(0.95), c + r) > product(c, f) + product(r, reciprocal(f)) ? f : T(1);
+}
+
+__device__ inline void balance_row(Work &x, int i, T f) {
+    const T back = reciprocal(f);
     wait();
-    for (int j = lane(); j < N; j += LANES) x.h[j * PITCH + i] = scaled(x.h[j * PITCH + i], f);
+    if (lane() == 0) x.balance[i * COL] = scaled(x.balance[i * COL], f);
+    for (int j = lane(); j < N; j += LANES) x.h[i * ROW + j * COL] = scaled(x.h[i * ROW + j * COL], back);
     wait();
-    return true;
+    for (int j = lane(); j < N; j += LANES) x.h[j * ROW + i * COL] = scaled(x.h[j * ROW + i * COL], f);
+    wait();
+}
+
+/* Of rows `from` .. N - 1 the first that needs a factor, or N. Lanes have rows. */
+__device__ inline int next_to_balance(const Work &x, int from) {
+    Sized next = {0, N};
+    for (int i = lane(); i < N && next.place == N; i += LANES)
+        if (i >= from && factor_of_row(x, i) != 1) next = {1, i};
+    return largest_of_all(next).place;
 }
 
 __device__ inline void balance(Work &x) {
-    for (int i = lane(); i < N; i += LANES) x.balance[i] = 1;
+    for (int i = lane(); i < N; i += LANES) x.balance[i * COL] = element_of(1);
     wait();
     find_joined(x);
     bool again = true;
     for (int pass = 0; pass < BALANCE_PASSES && again; pass++) {
         again = false;
-        EACH_STEP(int i = 0; i < N; i++) again |= balance_row(x, i);
+        EACH_STEP(int i = 0; i < N; i++) {
+            if (LANES > 1) i = next_to_balance(x, i);
+            const T f = i < N ? factor_of_row(x, i) : T(1);
+            if (f == 1) continue;
+            balance_row(x, i, f);
+            again = true;
+        }
     }
 }
 
 __device__ inline void to_hessenberg(Work &x) {
     EACH_STEP(int k = 0; k + 2 < N; k++) {
         const int count = N - k - 1;
-        Element *const column = x.h + (k + 1) * PITCH + k;
-        for (int i = lane(); i < count; i += LANES) x.v[i] = column[i * PITCH];
+        Element *const column = x.h + (k + 1) * ROW + k * COL, *const tau = x.tau + k * COL;
+        for (int i = lane(); i < count; i += LANES) x.v[i * COL] = column[i * ROW];
         wait();
-        make_reflector_together(x.v, 1, count, x.tau + k);
-        for (int i = lane(); i < count; i += LANES) column[i * PITCH] = x.v[i];
-        for (int j = lane(); j < count; j += LANES) reflect(x.v, conjugate(x.tau[k]), column + 1 + j, 1, PITCH, count);
+        make_reflector_together(x.v, COL, count, tau);
+        for (int i = lane(); i < count; i += LANES) column[i * ROW] = x.v[i * COL];
+        for (int j = lane(); j < count; j += LANES)
+            reflect(x.v, conjugate(*tau), column + (1 + j) * COL, COL, ROW, count);
         wait();
-        for (int i = lane(); i < N; i += LANES) reflect_along(x.v, x.tau[k], x.h + i * PITCH + k + 1, count);
+        for (int i = lane(); i < N; i += LANES)
+            reflect_along(x.v, *tau, x.h + i * ROW + (k + 1) * COL, COL, COL, count);
         wait();
     }
-    for (int e = lane(); e < N * N && VECTORS; e += LANES) x.z[e / N * PITCH + e % N] = element_of(e / N == e % N);
+    for (int e = lane(); e < N * N && VECTORS; e += LANES) x.z[e / N * ROW + e % N * COL] = element_of(e / N == e % N);
     wait();
     for (int k = N - 3; k >= 0; k--) {
         const int count = N - k - 1;
-        Element *const column = x.h + (k + 1) * PITCH + k;
+        Element *const column = x.h + (k + 1) * ROW + k * COL;
         for (int j = lane(); j < count && VECTORS; j += LANES)
-            reflect(column, x.tau[k], x.z + (k + 1) * PITCH + k + 1 + j, PITCH, PITCH, count);
+            reflect(column, x.tau[k * COL], x.z + (k + 1) * ROW + (k + 1 + j) * COL, ROW, ROW, count);
         wait();
-        for (int i = 1 + lane(); i < count; i += LANES) column[i * PITCH] = element_of(0);
+        for (int i = 1 + lane(); i < count; i += LANES) column[i * ROW] = element_of(0);
     }
     wait();
 }
@@ -149,8 +178,8 @@ __device__ inline void to_hessenberg(Work &x) {
 /* Whether h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
 __device__ inline bool is_negligible(const Work &x, int k) {
     constexpr T LEAST = LEAST_NORMAL / UNIT, ULP = 2 * UNIT;
-    const Element *const h = x.h + k * PITCH + k, above = h[-PITCH - 1], here = h[0];
-    const T below = size_of(h[-1]), right = size_of(h[-PITCH]), d = size_of(here);
+    const Element *const h = x.h + k * (ROW + COL), above = h[-ROW - COL], here = h[0];
+    const T below = size_of(h[-COL]), right = size_of(h[-ROW]), d = size_of(here);
     if (!(below > LEAST)) return true;
     if (below > product(ULP, size_of(above) + d)) return false;
     const T apart = size_of(difference_of(above, here));
@@ -160,65 +189,89 @@ __device__ inline bool is_negligible(const Work &x, int k) {
     return !(left > larger(limit, LEAST));
 }
 
-/* By one thread: the last rows that are not yet triangular, or of a real matrix blocks of order 2. */
-__device__ inline bool find_window(Work &x) {
-    EACH_STEP(int k = x.hi; k >= 0; k--) {
-        if (k && !is_negligible(x, k)) continue;
-        if (k) x.h[k * PITCH + k - 1] = element_of(0);
-        if (x.hi - k < WIDTH) {
-            x.hi = k - 1;
-            x.since = 0;
+/* False if there is none. */
+__device__ inline bool find_window(Work &x, Window &y) {
+    for (int k = lane(); k <= y.hi; k += LANES) x.marked[k * COL] = element_of(k == 0 || is_negligible(x, k));
+    wait();
+    EACH_STEP(int k = y.hi; k >= 0; k--) {
+        if (is_zero(x.marked[k * COL])) continue;
+        if (k && lane() == 0) x.h[k * ROW + (k - 1) * COL] = element_of(0);
+        if (y.hi - k < WIDTH) {
+            y.hi = k - 1;
+            y.since = 0;
         } else {
-            x.lo = k;
-            x.since = (x.since + 1) % (2 * EXCEPTIONAL);
+            y.lo = k;
+            y.since = (y.since + 1) % (2 * EXCEPTIONAL);
             return true;
         }
     }
     return false;
 }
 
-/* start_sweep(), by one thread: the shifts of a sweep begin its bulge in v. finish(): what is left beside triangles, of
- * real matrices two real eigenvalues of a block of order 2. */
+/* start_sweep(): the shifts of a sweep begin its bulge. finish(): what is left beside triangles, of real matrices two
+ * real eigenvalues of a block of order 2. */
 #if SMM_COMPLEX
 #include "single_shift.cuh"
 #else
 #include "double_shift.cuh"
 #endif
 
-__device__ inline void chase(Work &x) {
-    const int lo = x.lo, hi = x.hi;
-    EACH_STEP(int k = lo; k < hi; k++) {
-        const int count = least(BULGE, hi - k + 1);
-        if (k > lo && lane() == 0)
-            for (int i = 0; i < count; i++) x.v[i] = x.h[(k + i) * PITCH + k - 1];
-        wait();
-        make_reflector_together(x.v, 1, count, x.tau);
-        const Element tau = x.tau[0];
-        if (k > lo && lane() == 0)
-            for (int i = 0; i < count; i++) x.h[(k + i) * PITCH + k - 1] = i ? element_of(0) : x.v[0];
-        EACH_STEP(int j = k + lane(); j < N; j += LANES)
-            reflect(x.v, conjugate(tau), x.h + k * PITCH + j, 1, PITCH, count);
-        wait();
-        EACH_STEP(int i = lane(); i <= least(k + BULGE, hi); i += LANES)
-            reflect_along(x.v, tau, x.h + i * PITCH + k, count);
-        EACH_STEP(int i = lane(); i < N && VECTORS; i += LANES) reflect_along(x.v, tau, x.z + i * PITCH + k, count);
-        wait();
+/* Rows begin .. end - 1 become x H, of `count` numbers; or columns H^H x. at(line, i) is number i of a line. */
+template <bool ALONG, class At>
+__device__ inline void reflect_lines(const Element *v, Element tau, int count, int begin, int end, At at) {
+#pragma unroll 1
+    for (int first = begin + lane(); first < end; first += AT_ONCE * LANES) {
+        Element x[AT_ONCE][BULGE];
+        const auto is_line = [&](int r) { return r == 0 || first + r * LANES < end; };
+#pragma unroll
+        for (int r = 0; r < AT_ONCE; r++)
+            for (int i = 0; i < count; i++) x[r][i] = at(is_line(r) ? first + r * LANES : first, i);
+#pragma unroll
+        for (int r = 0; r < AT_ONCE; r++) {
+            if (ALONG)
+                reflect_along(v, tau, x[r], 1, 1, count);
+            else
+                reflect(v, conjugate(tau), x[r], 1, 1, count);
+        }
+#pragma unroll
+        for (int r = 0; r < AT_ONCE; r++)
+            for (int i = 0; i < count && is_line(r); i++) at(first + r * LANES, i) = x[r][i];
     }
+}
+
+/* Step k of a sweep, of so many rows. */
+__device__ inline void chase_from(Work &x, const Window &y, const Element (&start)[BULGE], int k, int count) {
+    const bool starts = k == y.lo;
+    Element *const column = x.h + k * ROW + (k - 1) * COL, v[BULGE], tau;
+    for (int i = 0; i < count; i++) v[i] = starts ? start[i] : column[i * ROW];
+    make_reflector_together<true>(v, 1, count, &tau);
+    reflect_lines<false>(v, tau, count, k, VECTORS ? N : y.hi + 1,
+                         [&](int j, int i) -> Element & { return x.h[(k + i) * ROW + j * COL]; });
+    wait();
+    if (!starts && lane() == 0)
+        for (int i = 0; i < count; i++) column[i * ROW] = i ? element_of(0) : v[0];
+    reflect_lines<true>(v, tau, count, VECTORS ? 0 : y.lo, least(k + BULGE, y.hi) + 1,
+                        [&](int j, int i) -> Element & { return x.h[j * ROW + (k + i) * COL]; });
+    if (VECTORS)
+        reflect_lines<true>(v, tau, count, 0, N,
+                            [&](int j, int i) -> Element & { return x.z[j * ROW + (k + i) * COL]; });
+    wait();
 }
 
 /* How many eigenvalues are not found when the matrix is given up. */
 __device__ inline int triangularise(Work &x) {
-    if (lane() == 0) x.hi = N - 1, x.since = 0;
-    for (int sweep = 0;; sweep++) {
-        if (lane() == 0) {
-            x.found = find_window(x) && sweep < EIG_SWEEPS * most(N, EIG_LEAST_ROWS);
-            if (x.found) start_sweep(x);
-        }
+    Window y = {0, N - 1, 0};
+#pragma unroll 1
+    for (int sweep = 0; find_window(x, y) && sweep < EIG_SWEEPS * most(N, EIG_LEAST_ROWS); sweep++) {
+        Element start[BULGE];
+        start_sweep(x, y, start);
         wait();
-        if (!x.found) break;
-        chase(x);
+#pragma unroll 1
+        for (int k = y.lo; k <= y.hi - WIDTH; k++) chase_from(x, y, start, k, BULGE);
+        if (WIDTH > 1) chase_from(x, y, start, y.hi - 1, WIDTH);
     }
-    const int info = x.hi + 1;
+    const int info = y.hi + 1;
+    wait();
     if (!info) finish(x);
     return info;
 }
@@ -232,15 +285,15 @@ __device__ inline Number enough(Number d, T least) { return size_of(d) < least ?
 
 /* Rows i and i + 1 are a block of conjugate eigenvalues. */
 __device__ inline bool is_block(const Work &x, int i) {
-    return !COMPLEX && i >= 0 && i + 1 < N && size_of(x.h[(i + 1) * PITCH + i]) != 0;
+    return !COMPLEX && i >= 0 && i + 1 < N && size_of(x.h[(i + 1) * ROW + i * COL]) != 0;
 }
 
 __device__ inline Number eigenvalue(const Work &x, int j) {
-    Number w = number_of(x.h[j * PITCH + j]);
+    Number w = number_of(x.h[j * (ROW + COL)]);
     const bool first = is_block(x, j);
     if (!first && !is_block(x, j - 1)) return w;
     const int top = first ? j : j - 1;
-    const T b = real_of(x.h[top * PITCH + top + 1]), c = real_of(x.h[(top + 1) * PITCH + top]);
+    const T b = real_of(x.h[top * ROW + (top + 1) * COL]), c = real_of(x.h[(top + 1) * ROW + top * COL]);
     const T im = product(root(fabs(b)), root(fabs(c)));
     w.im = first ? im : -im;
     return w;
@@ -262,7 +315,8 @@ __device__ inline void solve_block(Number z, T b, T c, T least, Number *r) {
 }
 
 __device__ inline void subtract_column(const Work &x, Number *y, int k, int rows) {
-    for (int i = 0; i < rows; i++) y[i] = multiply_subtract(x.h[i * PITCH + k], y[k], y[i]);
+    const Number y_k = y[k];
+    for (int i = 0; i < rows; i++) y[i] = multiply_subtract(x.h[i * ROW + k * COL], y_k, y[i]);
 }
 
 /* (T - w_j I) y = 0, T being H; the result is the last row of y that is not zero. */
@@ -273,7 +327,8 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
     EACH(int i = 0; i < N; i++) y[i] = {0, 0};
     y[top] = {1, 0};
     if (first || second) {
-        const T b = real_of(x.h[top * PITCH + top + 1]), c = real_of(x.h[(top + 1) * PITCH + top]), im = fabs(w.im);
+        const T b = real_of(x.h[top * ROW + (top + 1) * COL]), c = real_of(x.h[(top + 1) * ROW + top * COL]),
+                im = fabs(w.im);
         const bool by_b = !(fabs(b) < fabs(c));
         const T q = by_b ? quotient_of(im, b) : T(1);
         y[top] = {by_b ? T(1) : quotient_of(-im, c), 0};
@@ -283,9 +338,9 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
     subtract_column(x, y, top, top);
     EACH_STEP(int i = top - 1; i >= 0; i--) {
         const int from = is_block(x, i - 1) ? i - 1 : i;
-        const Number z = difference_of(number_of(x.h[from * PITCH + from]), w);
+        const Number z = difference_of(number_of(x.h[from * (ROW + COL)]), w);
         if (from < i)
-            solve_block(z, real_of(x.h[from * PITCH + i]), real_of(x.h[i * PITCH + from]), small, y + from);
+            solve_block(z, real_of(x.h[from * ROW + i * COL]), real_of(x.h[i * ROW + from * COL]), small, y + from);
         else
             y[i] = divided(y[i], enough(z, small));
         for (int k = from; k <= i; k++) {
@@ -307,13 +362,26 @@ template <class TO> __device__ inline void give_vector(const Work &x, int j, Num
     const int last = solve_column(x, j, w, y);
     T squares = 0, most_square = 0;
     int largest = 0;
-    EACH_STEP(int i = 0; i < N; i++) {
-        Number sum = {0, 0};
-        for (int k = 0; k <= last; k++) sum = multiply_add(x.z[i * PITCH + k], y[k], sum);
-        v[i] = scaled(sum, x.balance[i]);
-        const T square = multiply_add(v[i].im, v[i].im, product(v[i].re, v[i].re));
-        squares = squares + square;
-        if (square > most_square) most_square = square, largest = i;
+#pragma unroll 1
+    for (int first = 0; first < N; first += TOGETHER) {
+        Number sum[TOGETHER];
+#pragma unroll
+        for (int r = 0; r < TOGETHER; r++) sum[r] = {0, 0};
+        for (int k = 0; k <= last; k++) {
+            const Number y_k = y[k];
+#pragma unroll
+            for (int r = 0; r < TOGETHER; r++)
+                sum[r] = multiply_add(x.z[least(first + r, N - 1) * ROW + k * COL], y_k, sum[r]);
+        }
+#pragma unroll
+        for (int r = 0; r < TOGETHER; r++) {
+            const int i = first + r;
+            if (i >= N) break;
+            v[i] = scaled(sum[r], real_of(x.balance[i * COL]));
+            const T square = multiply_add(v[i].im, v[i].im, product(v[i].re, v[i].re));
+            squares = squares + square;
+            if (square > most_square) most_square = square, largest = i;
+        }
     }
     const T size = root(most_square), back = reciprocal(root(squares));
     const Number turn = scaled(Number{quotient_of(v[largest].re, size), quotient_of(-v[largest].im, size)}, back);
@@ -347,8 +415,8 @@ __device__ inline void give_factors(const Work &x, const smm_cuda_args &args, lo
     const Place<false, Stored> to_t(args, SMM_SCHUR_t, q), to_z(args, SMM_SCHUR_z, q);
     EACH(int e = lane(); e < N * N; e += LANES) {
         const int i = e / N, j = e % N;
-        to_t.put(i, j, good ? sum_of(scaled(x.h[i * PITCH + j], back), element_of(0)) : not_an_element());
-        to_z.put(i, j, good ? sum_of(x.z[i * PITCH + j], element_of(0)) : not_an_element());
+        to_t.put(i, j, good ? sum_of(scaled(x.h[i * ROW + j * COL], back), element_of(0)) : not_an_element());
+        to_z.put(i, j, good ? sum_of(x.z[i * ROW + j * COL], element_of(0)) : not_an_element());
     }
 }
 
@@ -362,14 +430,14 @@ template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &a
     EACH(int e = lane(); e < N * N; e += LANES) {
         const Element y = from(e / N, e % N);
         finite &= measure(y, largest);
-        x.h[e / N * PITCH + e % N] = y;
+        x.h[e / N * ROW + e % N * COL] = y;
     }
     finite = meet(largest, finite);
     const T scale = finite ? scale_for(largest) : T(1), back = reciprocal(scale);
     int info = 0;
     if (finite) {
         EACH(int e = lane(); e < N * N && scale != 1; e += LANES)
-            x.h[e / N * PITCH + e % N] = scaled(x.h[e / N * PITCH + e % N], scale);
+            x.h[e / N * ROW + e % N * COL] = scaled(x.h[e / N * ROW + e % N * COL], scale);
         wait();
         if constexpr (!SCHUR && !SQRTM) balance(x);
         to_hessenberg(x);

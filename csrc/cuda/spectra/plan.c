@@ -180,25 +180,31 @@ void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     while (x->lanes < 32 && !smm_svd_phases_fits(p, x, &grid)) x->lanes *= 2;
 }
 
-/* Bytes of Work of eig.cuh; of square roots of real matrices it has complex ones, too. */
-static int eig_matrix_bytes(const smm_cuda_problem *p) {
-    const bool turned = p->op == SMM_OP_SQRTM && !smm_is_complex(p->dtype);
-    const int square = p->n * pitch_of(p->n), of_turned = turned ? 2 * square + 2 * p->n : 0;
-    const int size = bytes_of(p), elements = 2 * square + of_turned + most(p->n, 3) + p->n;
-    const int bytes = elements * size + p->n * bytes_of_part(p) + (p->n + 4) * (int)sizeof(int);
+/* Whether neighbouring threads have neighbouring numbers of matrices of their own, as SPREAD of eig.cuh. */
+static bool eig_is_spread(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    return x->lanes == 1 && p->n > 2 && p->op != SMM_OP_SQRTM;
+}
+
+/* Bytes of a matrix in Work of eig.cuh; of square roots of real matrices it has complex ones, too. */
+static int eig_matrix_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    const bool turned = p->op == SMM_OP_SQRTM && !smm_is_complex(p->dtype), vectors = p->op != SMM_OP_EIGVALS;
+    const int square = p->n * (eig_is_spread(p, x) ? p->n : pitch_of(p->n)),
+              of_turned = turned ? 2 * square + 2 * p->n : 0;
+    const int size = bytes_of(p), bytes = (square + (vectors ? square : 1) + of_turned + 4 * p->n) * size;
     const int unit = turned ? 2 * size : size;
     return ceil_div(bytes, unit) * unit;
 }
 
 bool smm_eig_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     const bool values = p->op == SMM_OP_EIG || p->op == SMM_OP_EIGVALS;
+    const bool few = smm_cuda_are_few(p, x) && !eig_is_spread(p, x);
     if (!values && p->op != SMM_OP_SCHUR && p->op != SMM_OP_SQRTM) return false;
-    return smm_cuda_work_fits(p, x, smm_cuda_are_few(p, x), eig_matrix_bytes(p), grid);
+    return smm_cuda_work_fits(p, x, few, eig_matrix_bytes(p, x), grid);
 }
 
 double smm_eig_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     (void)args;
-    return x->outside ? eig_matrix_bytes(p) : 0;
+    return x->outside ? eig_matrix_bytes(p, x) : 0;
 }
 
 /* Not measured, but for EIG of many real matrices (H200, November 2026). */

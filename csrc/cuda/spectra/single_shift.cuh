@@ -11,15 +11,15 @@ __device__ inline Number root_of(Number z) {
 }
 
 /* One shift: the eigenvalue of the last 2 x 2 of the window that is nearer to its last element. */
-__device__ inline void start_sweep(Work &x) {
-    const Number *const top = x.h + x.lo * (PITCH + 1), *const end = x.h + x.hi * (PITCH + 1), d = end[0];
+__device__ inline void start_sweep(const Work &x, const Window &y, Number (&v)[BULGE]) {
+    const Number *const top = x.h + y.lo * (ROW + COL), *const end = x.h + y.hi * (ROW + COL), d = end[0];
     Number shift = d;
-    if (x.since == 0 || x.since == EXCEPTIONAL) {
-        const bool late = x.since == 0;
+    if (y.since == 0 || y.since == EXCEPTIONAL) {
+        const bool late = y.since == 0;
         if (!late) shift = top[0];
-        shift.re = multiply_add(T(0.75), size_of(late ? end[-1] : top[PITCH]), shift.re);
+        shift.re = multiply_add(T(0.75), size_of(late ? end[-COL] : top[ROW]), shift.re);
     } else {
-        Number b = end[-PITCH], c = end[-1], half = scaled(difference_of(end[-PITCH - 1], d), T(0.5));
+        Number b = end[-ROW], c = end[-COL], half = scaled(difference_of(end[-ROW - COL], d), T(0.5));
         const T s = larger(size_of(c), larger(size_of(b), size_of(half))), back = reciprocal(s);
         half = scaled(half, back), b = scaled(b, back), c = scaled(c, back);
         const Number bc = product(b, c);
@@ -28,8 +28,8 @@ __device__ inline void start_sweep(Work &x) {
         const Number outward = {half.re + y.re, half.im + y.im};
         if (!is_zero(outward)) shift = difference_of(d, scaled(NumberDivisor(outward).divide(bc), s));
     }
-    x.v[0] = difference_of(top[0], shift);
-    x.v[1] = top[PITCH];
+    v[0] = difference_of(top[0], shift);
+    v[1] = top[ROW];
 }
 
 __device__ inline void finish(Work &) {}

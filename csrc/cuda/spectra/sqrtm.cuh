@@ -18,10 +18,10 @@ __device__ inline void turn(T c, T s, Number &x, Number &y) {
 
 /* U becomes W^H U W, of rows and columns k and k + 1. */
 template <class W> __device__ inline void turn_block(W &x, int k, T c, T s) {
-    Number *const rows = x.u + k * PITCH;
-    EACH(int j = k + lane(); j < N; j += LANES) turn(c, s, rows[j], rows[PITCH + j]);
+    Number *const rows = x.u + k * ROW;
+    EACH(int j = k + lane(); j < N; j += LANES) turn(c, s, rows[j], rows[ROW + j]);
     wait();
-    EACH(int i = lane(); i <= k + 1; i += LANES) turn(c, -s, x.u[i * PITCH + k], x.u[i * PITCH + k + 1]);
+    EACH(int i = lane(); i <= k + 1; i += LANES) turn(c, -s, x.u[i * ROW + k], x.u[i * ROW + k + 1]);
     wait();
 }
 
@@ -29,12 +29,12 @@ template <class W> __device__ inline void turn_block(W &x, int k, T c, T s) {
  * (b; iw). */
 template <class W> __device__ inline void begin_blocks(W &x) {
     EACH(int e = lane(); e < N * N; e += LANES) {
-        const int at = e / N * PITCH + e % N;
+        const int at = e / N * ROW + e % N;
         x.u[at] = {x.h[at], 0};
     }
     wait();
     EACH_STEP(int k = 0; k + 1 < N; k++) {
-        const T a = x.h[k * (PITCH + 1)], b = x.h[k * (PITCH + 1) + 1], below = x.h[(k + 1) * PITCH + k];
+        const T a = x.h[k * (ROW + 1)], b = x.h[k * (ROW + 1) + 1], below = x.h[(k + 1) * ROW + k];
         if (below == 0) continue;
         const T of_b = root(fabs(b)), of_c = root(fabs(below)), size = root(fabs(b) + fabs(below));
         const T own = quotient_of(of_b, size), c = b < 0 ? -own : own, s = quotient_of(of_c, size);
@@ -42,7 +42,7 @@ template <class W> __device__ inline void begin_blocks(W &x) {
         turn_block(x, k, c, s);
         if (lane() == 0) {
             x.c[k] = c, x.s[k] = s;
-            x.u[k * (PITCH + 1)] = {a, w}, x.u[(k + 1) * (PITCH + 1)] = {a, -w}, x.u[(k + 1) * PITCH + k] = {0, 0};
+            x.u[k * (ROW + 1)] = {a, w}, x.u[(k + 1) * (ROW + 1)] = {a, -w}, x.u[(k + 1) * ROW + k] = {0, 0};
         }
         wait();
     }
@@ -50,8 +50,8 @@ template <class W> __device__ inline void begin_blocks(W &x) {
 
 template <class W> __device__ inline void end_blocks(W &x, bool is_real) {
     EACH_STEP(int k = 0; k + 1 < N; k++)
-        if (x.h[(k + 1) * PITCH + k] != 0) turn_block(x, k, x.c[k], -x.s[k]);
-    EACH(int e = lane(); e < N * N && is_real; e += LANES) x.u[e / N * PITCH + e % N].im = 0;
+        if (x.h[(k + 1) * ROW + k] != 0) turn_block(x, k, x.c[k], -x.s[k]);
+    EACH(int e = lane(); e < N * N && is_real; e += LANES) x.u[e / N * ROW + e % N].im = 0;
     wait();
 }
 #endif
@@ -72,7 +72,7 @@ __device__ inline Number principal_root(Number z) {
  * that overflow as one. */
 template <class W> __device__ inline int to_root(W &x) {
     Number *const u = triangle_of(x);
-    for (int j = lane(); j < N; j += LANES) u[j * (PITCH + 1)] = principal_root(u[j * (PITCH + 1)]);
+    for (int j = lane(); j < N; j += LANES) u[j * (ROW + 1)] = principal_root(u[j * (ROW + 1)]);
     wait();
     constexpr int OVERFLOWS = 1 << 20; /* more than there are elements */
     int without = 0;
@@ -80,22 +80,22 @@ template <class W> __device__ inline int to_root(W &x) {
     EACH_STEP(int apart = 1; apart < N; apart++) {
         for (int i = lane(); i + apart < N; i += LANES) {
             const int j = i + apart;
-            const Number first = u[i * (PITCH + 1)], second = u[j * (PITCH + 1)];
-            Number y = u[i * PITCH + j], d = {first.re + second.re, first.im + second.im};
-            EACH(int k = i + 1; k < j; k++) y = multiply_subtract(u[i * PITCH + k], u[k * PITCH + j], y);
+            const Number first = u[i * (ROW + 1)], second = u[j * (ROW + 1)];
+            Number y = u[i * ROW + j], d = {first.re + second.re, first.im + second.im};
+            EACH(int k = i + 1; k < j; k++) y = multiply_subtract(u[i * ROW + k], u[k * ROW + j], y);
             if (multiply_add(d.im, d.im, product(d.re, d.re)) == 0) {
                 d = {1, 0};
                 without += y.re != 0 || y.im != 0;
             }
-            u[i * PITCH + j] = y = divided(y, d);
+            u[i * ROW + j] = y = divided(y, d);
             finite = finite && is_finite(y.re) && is_finite(y.im);
         }
         wait();
     }
-    if (lane() < N) x.balance[lane()] = static_cast<T>(finite ? without : without + OVERFLOWS);
+    if (lane() < N) x.balance[lane()] = element_of(static_cast<T>(finite ? without : without + OVERFLOWS));
     wait();
     without = 0;
-    EACH(int i = 0; i < least(N, LANES); i++) without += static_cast<int>(x.balance[i]);
+    EACH(int i = 0; i < least(N, LANES); i++) without += static_cast<int>(real_of(x.balance[i]));
     return without % OVERFLOWS + (without >= OVERFLOWS);
 }
 
@@ -110,11 +110,11 @@ template <class W> __device__ inline int give_root(W &x, const smm_cuda_args &ar
         if (odd) times = root(product(T(0.5), back));
         wait(); /* for those that still look for the next window */
         EACH(int e = lane(); e < N * N && odd; e += LANES)
-            x.h[e / N * PITCH + e % N] = scaled(x.h[e / N * PITCH + e % N], T(2));
+            x.h[e / N * ROW + e % N] = scaled(x.h[e / N * ROW + e % N], T(2));
         wait();
         begin_blocks(x);
         EACH(int k = 0; k < N; k++) {
-            const Number w = triangle_of(x)[k * (PITCH + 1)];
+            const Number w = triangle_of(x)[k * (ROW + 1)];
             negative += w.im == 0 && w.re < 0;
         }
         wait();
@@ -127,11 +127,11 @@ template <class W> __device__ inline int give_root(W &x, const smm_cuda_args &ar
         EACH_STEP(int j = 0; j < N && has; j++) {
             row[j] = {0, 0};
             EACH(int k = 0; k <= least(COMPLEX ? j : j + 1, N - 1); k++)
-                row[j] = multiply_add(x.z[i * PITCH + k], triangle_of(x)[k * PITCH + j], row[j]);
+                row[j] = multiply_add(x.z[i * ROW + k], triangle_of(x)[k * ROW + j], row[j]);
         }
         EACH_STEP(int j = 0; j < N; j++) {
             Number y = {0, 0};
-            EACH(int k = 0; k < N && has; k++) y = multiply_add(conjugate(x.z[j * PITCH + k]), row[k], y);
+            EACH(int k = 0; k < N && has; k++) y = multiply_add(conjugate(x.z[j * ROW + k]), row[k], y);
             y = scaled(y, times);
             to[i * d.row + j * d.col] = has ? Number{y.re + T(0), y.im + T(0)} : not_a_complex_number();
         }
