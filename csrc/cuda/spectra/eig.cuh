@@ -17,10 +17,7 @@ constexpr int AT_ONCE = SPREAD ? 4 : least(4, (N + LANES - 1) / LANES); /* rows 
 constexpr int TOGETHER = least(4, N);                                   /* rows of an eigenvector */
 
 /* As in csrc/kernels/spectra/eig_hessenberg.h and eig_lanes.h. */
-constexpr int BALANCE_PASSES = 20, BALANCE_STEPS = 64, EIG_SWEEPS = 30, EIG_LEAST_ROWS = 10, EXCEPTIONAL = 10;
-constexpr T MOST_BALANCE = static_cast<T>(DOUBLE ? 0x1p300 : 0x1p30);
-constexpr T LEAST_BALANCE = static_cast<T>(DOUBLE ? 0x1p-300 : 0x1p-30);
-constexpr T BALANCE_UNIT = static_cast<T>(DOUBLE ? 0x1p300 : 0x1p35);
+constexpr int EIG_SWEEPS = 30, EIG_LEAST_ROWS = 10, EXCEPTIONAL = 10;
 constexpr T LEAST_DIVISOR = static_cast<T>(DOUBLE ? 0x1p-400 : 0x1p-50);
 constexpr T MOST_COMPONENT = static_cast<T>(DOUBLE ? 0x1p100 : 0x1p20);
 constexpr T UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
@@ -33,11 +30,21 @@ template <> struct Turned<true> {
 };
 struct Work : Turned<SQRTM && !COMPLEX> {
     Element h[N * ROW], z[VECTORS ? N * ROW : COL];
-    Element v[N * COL], tau[N * COL];
     Element balance[N * COL]; /* real, as all that a thread has must be of one size */
-    Element marked[N * COL];  /* not 0: row and column i are balanced; then, h_i,i-1 is negligible */
+    union {
+        Element tau[N * COL];
+        Element marked[N * COL]; /* not 0: row and column i are balanced; later, h_i,i-1 is negligible */
+    };
 };
-static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : (SPREAD ? 1 : MATRICES) * sizeof(Work)), "the plan counts otherwise");
+/* So far apart that neighbouring matrices lie in different banks. */
+union WorkApart {
+    Work x;
+    Element elements[elements_apart(sizeof(Work) / sizeof(Element), sizeof(Element))];
+};
+static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0
+                             : SPREAD       ? sizeof(Work)
+                                            : MATRICES * sizeof(WorkApart)),
+              "the plan counts otherwise");
 
 /* The last rows that are not yet triangular, or of a real matrix blocks of order 2. All lanes know them. */
 struct Window {
@@ -48,130 +55,7 @@ __device__ inline Number number_of(T x) { return {x, 0}; }
 __device__ inline Number number_of(Number x) { return x; }
 __device__ inline T larger(T x, T y) { return x > y ? x : y; }
 
-/* x = x H, of a row; v_0 = 1. */
-template <class X> __device__ inline void reflect_along(const X *v, X tau, X *x, int step_v, int step, int count) {
-    X w = x[0];
-    for (int j = 1; j < count; j++) w = multiply_add(x[j * step], v[j * step_v], w);
-    w = product(w, tau);
-    x[0] = difference_of(x[0], w);
-    for (int j = 1; j < count; j++) x[j * step] = multiply_subtract(w, conjugate(v[j * step_v]), x[j * step]);
-}
-
-/* --- Balanced, in Hessenberg form --- */
-
-/* Not balanced are rows and columns that a permutation would make the first or the last of a triangle. */
-__device__ inline void find_joined(Work &x) {
-    for (int i = lane(); i < N; i += LANES) x.marked[i * COL] = element_of(1);
-    wait();
-    for (bool again = true; again;) {
-        again = false;
-        EACH_STEP(int i = 0; i < N; i++) {
-            const bool was = !is_zero(x.marked[i * COL]);
-            bool above = true, beside = true; /* nothing is below the diagonal, or beside it */
-            for (int j = lane(); j < N; j += LANES) {
-                if (j == i || is_zero(x.marked[j * COL])) continue;
-                above &= size_of(x.h[j * ROW + i * COL]) == 0;
-                beside &= size_of(x.h[i * ROW + j * COL]) == 0;
-            }
-            above = true_in_all(above);
-            beside = true_in_all(beside);
-            if (!was || !(above || beside)) continue;
-            if (lane() == 0) x.marked[i * COL] = element_of(0);
-            wait();
-            again = true;
-        }
-    }
-}
-
-__device__ inline T add_squares(T x, T sum) {
-    const T y = product(x, BALANCE_UNIT);
-    return multiply_add(y, y, sum);
-}
-__device__ inline T add_squares(Number x, T sum) { return add_squares(x.im, add_squares(x.re, sum)); }
-
-/* The power of two that makes the 2-norms of row i and of column i about equal, or 1 where there is no need. Diagonals
- * count, and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation,
- * 2014). */
-__device__ inline T factor_of_row(const Work &x, int i) {
-    T c = 0, r = 0, f = 1;
-    EACH(int j = 0; j < N; j++) {
-        c = add_squares(x.h[j * ROW + i * COL], c);
-        r = add_squares(x.h[i * ROW + j * COL], r);
-    }
-    const T was = real_of(x.balance[i * COL]);
-    if (is_zero(x.marked[i * COL]) || c == 0 || r == 0) return 1;
-    T ratio = quotient_of(r, c);
-    for (int step = 0; step < BALANCE_STEPS && ratio > 4 && product(was, f) < MOST_BALANCE; step++)
-        ratio = product(T(0.0625), ratio), f = f + f;
-    for (int step = 0; step < BALANCE_STEPS && ratio < T(0.25) && product(was, f) > LEAST_BALANCE; step++)
-        ratio = product(T(16), ratio), f = product(T(0.5), f);
-    if (f == 1) return 1;
-    c = root(c), r = root(r);
-    return product(T(0.95), c + r) > product(c, f) + product(r, reciprocal(f)) ? f : T(1);
-}
-
-__device__ inline void balance_row(Work &x, int i, T f) {
-    const T back = reciprocal(f);
-    wait();
-    if (lane() == 0) x.balance[i * COL] = scaled(x.balance[i * COL], f);
-    for (int j = lane(); j < N; j += LANES) x.h[i * ROW + j * COL] = scaled(x.h[i * ROW + j * COL], back);
-    wait();
-    for (int j = lane(); j < N; j += LANES) x.h[j * ROW + i * COL] = scaled(x.h[j * ROW + i * COL], f);
-    wait();
-}
-
-/* Of rows `from` .. N - 1 the first that needs a factor, or N. Lanes have rows. */
-__device__ inline int next_to_balance(const Work &x, int from) {
-    Sized next = {0, N};
-    for (int i = lane(); i < N && next.place == N; i += LANES)
-        if (i >= from && factor_of_row(x, i) != 1) next = {1, i};
-    return largest_of_all(next).place;
-}
-
-__device__ inline void balance(Work &x) {
-    for (int i = lane(); i < N; i += LANES) x.balance[i * COL] = element_of(1);
-    wait();
-    find_joined(x);
-    bool again = true;
-    for (int pass = 0; pass < BALANCE_PASSES && again; pass++) {
-        again = false;
-        EACH_STEP(int i = 0; i < N; i++) {
-            if (LANES > 1) i = next_to_balance(x, i);
-            const T f = i < N ? factor_of_row(x, i) : T(1);
-            if (f == 1) continue;
-            balance_row(x, i, f);
-            again = true;
-        }
-    }
-}
-
-__device__ inline void to_hessenberg(Work &x) {
-    EACH_STEP(int k = 0; k + 2 < N; k++) {
-        const int count = N - k - 1;
-        Element *const column = x.h + (k + 1) * ROW + k * COL, *const tau = x.tau + k * COL;
-        for (int i = lane(); i < count; i += LANES) x.v[i * COL] = column[i * ROW];
-        wait();
-        make_reflector_together(x.v, COL, count, tau);
-        for (int i = lane(); i < count; i += LANES) column[i * ROW] = x.v[i * COL];
-        for (int j = lane(); j < count; j += LANES)
-            reflect(x.v, conjugate(*tau), column + (1 + j) * COL, COL, ROW, count);
-        wait();
-        for (int i = lane(); i < N; i += LANES)
-            reflect_along(x.v, *tau, x.h + i * ROW + (k + 1) * COL, COL, COL, count);
-        wait();
-    }
-    for (int e = lane(); e < N * N && VECTORS; e += LANES) x.z[e / N * ROW + e % N * COL] = element_of(e / N == e % N);
-    wait();
-    for (int k = N - 3; k >= 0; k--) {
-        const int count = N - k - 1;
-        Element *const column = x.h + (k + 1) * ROW + k * COL;
-        for (int j = lane(); j < count && VECTORS; j += LANES)
-            reflect(column, x.tau[k * COL], x.z + (k + 1) * ROW + (k + 1 + j) * COL, ROW, ROW, count);
-        wait();
-        for (int i = 1 + lane(); i < count; i += LANES) column[i * ROW] = element_of(0);
-    }
-    wait();
-}
+#include "hessenberg.cuh"
 
 /* --- QR --- */
 
@@ -216,45 +100,23 @@ __device__ inline bool find_window(Work &x, Window &y) {
 #include "double_shift.cuh"
 #endif
 
-/* Rows begin .. end - 1 become x H, of `count` numbers; or columns H^H x. at(line, i) is number i of a line. */
-template <bool ALONG, class At>
-__device__ inline void reflect_lines(const Element *v, Element tau, int count, int begin, int end, At at) {
-#pragma unroll 1
-    for (int first = begin + lane(); first < end; first += AT_ONCE * LANES) {
-        Element x[AT_ONCE][BULGE];
-        const auto is_line = [&](int r) { return r == 0 || first + r * LANES < end; };
-#pragma unroll
-        for (int r = 0; r < AT_ONCE; r++)
-            for (int i = 0; i < count; i++) x[r][i] = at(is_line(r) ? first + r * LANES : first, i);
-#pragma unroll
-        for (int r = 0; r < AT_ONCE; r++) {
-            if (ALONG)
-                reflect_along(v, tau, x[r], 1, 1, count);
-            else
-                reflect(v, conjugate(tau), x[r], 1, 1, count);
-        }
-#pragma unroll
-        for (int r = 0; r < AT_ONCE; r++)
-            for (int i = 0; i < count && is_line(r); i++) at(first + r * LANES, i) = x[r][i];
-    }
-}
-
 /* Step k of a sweep, of so many rows. */
 __device__ inline void chase_from(Work &x, const Window &y, const Element (&start)[BULGE], int k, int count) {
     const bool starts = k == y.lo;
-    Element *const column = x.h + k * ROW + (k - 1) * COL, v[BULGE], tau;
-    for (int i = 0; i < count; i++) v[i] = starts ? start[i] : column[i * ROW];
-    make_reflector_together<true>(v, 1, count, &tau);
-    reflect_lines<false>(v, tau, count, k, VECTORS ? N : y.hi + 1,
-                         [&](int j, int i) -> Element & { return x.h[(k + i) * ROW + j * COL]; });
+    Element *const column = x.h + k * ROW + (k - 1) * COL, bulge[BULGE], tau;
+    const auto v = [&](int i) { return bulge[i]; };
+    for (int i = 0; i < count; i++) bulge[i] = starts ? start[i] : column[i * ROW];
+    make_reflector_together<true>(bulge, 1, count, &tau);
+    reflect_lines<false, BULGE>(v, conjugate(tau), count, k, VECTORS ? N : y.hi + 1,
+                                [&](int j, int i) -> Element & { return x.h[(k + i) * ROW + j * COL]; });
     wait();
     if (!starts && lane() == 0)
-        for (int i = 0; i < count; i++) column[i * ROW] = i ? element_of(0) : v[0];
-    reflect_lines<true>(v, tau, count, VECTORS ? 0 : y.lo, least(k + BULGE, y.hi) + 1,
-                        [&](int j, int i) -> Element & { return x.h[j * ROW + (k + i) * COL]; });
+        for (int i = 0; i < count; i++) column[i * ROW] = i ? element_of(0) : bulge[0];
+    reflect_lines<true, BULGE>(v, tau, count, VECTORS ? 0 : y.lo, least(k + BULGE, y.hi) + 1,
+                               [&](int j, int i) -> Element & { return x.h[j * ROW + (k + i) * COL]; });
     if (VECTORS)
-        reflect_lines<true>(v, tau, count, 0, N,
-                            [&](int j, int i) -> Element & { return x.z[j * ROW + (k + i) * COL]; });
+        reflect_lines<true, BULGE>(v, tau, count, 0, N,
+                                   [&](int j, int i) -> Element & { return x.z[j * ROW + (k + i) * COL]; });
     wait();
 }
 

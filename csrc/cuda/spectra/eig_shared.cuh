@@ -5,7 +5,7 @@
  * in registers.
  * Operands: any that args.h can describe. Results are complex. */
 #include "common.cuh"
-#define SMM_SPREAD (SMM_LANES == 1 && SMM_N > 2 && SMM_OP != SMM_OP_SQRTM)
+#define SMM_SPREAD (SMM_LANES == 1 && SMM_OP != SMM_OP_SQRTM)
 #define SMM_FEW (SMM_LANES == 1 && SMM_N <= 4 && !SMM_SPREAD)
 #include "lanes.cuh"
 #include "householder.cuh"
@@ -25,6 +25,6 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x;
         if (q < args.batch) run_matrix(*reinterpret_cast<Work *>(reinterpret_cast<Element *>(shared) + threadIdx.x), q);
     } else {
-        with_work<Work, MATRICES>(args, run_matrix);
+        with_work<WorkApart, MATRICES>(args, [&](WorkApart &x, long long q) { run_matrix(x.x, q); });
     }
 }

@@ -182,17 +182,17 @@ void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
 
 /* Whether neighbouring threads have neighbouring numbers of matrices of their own, as SPREAD of eig.cuh. */
 static bool eig_is_spread(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    return x->lanes == 1 && p->n > 2 && p->op != SMM_OP_SQRTM;
+    return x->lanes == 1 && p->op != SMM_OP_SQRTM;
 }
 
-/* Bytes of a matrix in Work of eig.cuh; of square roots of real matrices it has complex ones, too. */
+/* Bytes of a matrix in WorkApart of eig.cuh; of square roots of real matrices it has complex ones, too. */
 static int eig_matrix_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     const bool turned = p->op == SMM_OP_SQRTM && !smm_is_complex(p->dtype), vectors = p->op != SMM_OP_EIGVALS;
-    const int square = p->n * (eig_is_spread(p, x) ? p->n : pitch_of(p->n)),
-              of_turned = turned ? 2 * square + 2 * p->n : 0;
-    const int size = bytes_of(p), bytes = (square + (vectors ? square : 1) + of_turned + 4 * p->n) * size;
-    const int unit = turned ? 2 * size : size;
-    return ceil_div(bytes, unit) * unit;
+    const bool spread = eig_is_spread(p, x);
+    const int square = p->n * (spread ? p->n : pitch_of(p->n)), of_turned = turned ? 2 * square + 2 * p->n : 0;
+    const int elements = square + (vectors ? square : 1) + of_turned + 2 * p->n, size = bytes_of(p);
+    const int unit = turned ? 2 * size : size, whole = ceil_div(elements * size, unit) * unit / size;
+    return ceil_div((spread ? whole : elements_apart(p, x->lanes, whole)) * size, unit) * unit;
 }
 
 bool smm_eig_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
