@@ -76,16 +76,16 @@ __device__ inline void rotate(T &x, T &y, T c, T s) {
     y = multiply_add(-s, old, product(c, y));
 }
 
-__device__ inline void finish(Work &x) {
+__device__ inline void finish(Work &x, Element *z) {
     EACH_STEP(int k = 0; k + 1 < N; k++) {
-        T *const here = x.h + k * ROW, *const next = here + ROW, *const column = x.h + k * COL,
-                 *const z = x.z + k * COL;
+        T *const here = x.h + k * ROW, *const next = here + ROW, *const column = x.h + k * COL;
         if (next[k * COL] == 0) continue;
         const Block y = standard_block(here[k * COL], here[(k + 1) * COL], next[k * COL], next[(k + 1) * COL]);
         wait();
         for (int j = k + 2 + lane(); j < N && VECTORS; j += LANES) rotate(here[j * COL], next[j * COL], y.cs, y.sn);
         for (int i = lane(); i < k && VECTORS; i += LANES) rotate(column[i * ROW], column[i * ROW + COL], y.cs, y.sn);
-        for (int i = lane(); i < N && VECTORS; i += LANES) rotate(z[i * ROW], z[i * ROW + COL], y.cs, y.sn);
+        for (int i = lane(); i < N && VECTORS; i += LANES)
+            rotate(z[i * Z_ROW + k * Z_COL], z[i * Z_ROW + (k + 1) * Z_COL], y.cs, y.sn);
         if (lane() == 0) here[k * COL] = y.a, here[(k + 1) * COL] = y.b, next[k * COL] = y.c, next[(k + 1) * COL] = y.d;
         wait();
     }

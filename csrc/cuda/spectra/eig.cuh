@@ -13,8 +13,9 @@ constexpr int BULGE = WIDTH + 1;
  * banks. Of matrices of a thread each neighbouring threads have neighbouring numbers. */
 constexpr bool SPREAD = SMM_SPREAD;
 constexpr int COL = SPREAD ? THREADS : 1, ROW = SPREAD ? N * THREADS : N | 1;
-constexpr int AT_ONCE = SPREAD ? 4 : least(4, (N + LANES - 1) / LANES); /* rows or columns of a lane */
-constexpr int TOGETHER = least(4, N);                                   /* rows of an eigenvector */
+constexpr int OWN = ceil_div(N, LANES);                                       /* rows or columns of a lane */
+constexpr int AT_ONCE = SPREAD ? ceil_div(N, ceil_div(N, 5)) : least(4, OWN); /* those that go together */
+constexpr int TOGETHER = least(4, N);                                         /* rows of an eigenvector */
 
 /* As in csrc/kernels/spectra/eig_hessenberg.h and eig_lanes.h. */
 constexpr int EIG_SWEEPS = 30, EIG_LEAST_ROWS = 10, EXCEPTIONAL = 10;
@@ -28,23 +29,31 @@ template <> struct Turned<true> {
     Number u[N * ROW]; /* the complex triangle of a real matrix */
     T c[N], s[N];      /* and what turned the blocks */
 };
+
+/* Lanes that have rows of Z side by side keep it in memory of the device, by columns: a sweep reaches them when it is
+ * over, and shared memory has room for twice as many matrices. */
+constexpr bool ASIDE = VECTORS && LANES > 1 && N <= 32 && !OUTSIDE;
+constexpr int Z_ROW = ASIDE ? 1 : ROW, Z_COL = ASIDE ? N : COL;
+struct Bulge {
+    Element v[WIDTH], tau; /* v_0 = 1 is left out */
+};
 struct Work : Turned<SQRTM && !COMPLEX> {
-    Element h[N * ROW], z[VECTORS ? N * ROW : COL];
+    Element h[N * ROW], inner_z[VECTORS && !ASIDE ? N * ROW : COL];
     Element balance[N * COL]; /* real, as all that a thread has must be of one size */
     union {
+        Element joined[N * COL]; /* not 0: row and column i are balanced */
         Element tau[N * COL];
-        Element marked[N * COL]; /* not 0: row and column i are balanced; later, h_i,i-1 is negligible */
+        Bulge sweep[ASIDE ? N : 1];
     };
 };
+
 /* So far apart that neighbouring matrices lie in different banks. */
 union WorkApart {
     Work x;
     Element elements[elements_apart(sizeof(Work) / sizeof(Element), sizeof(Element))];
 };
-static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0
-                             : SPREAD       ? sizeof(Work)
-                                            : MATRICES * sizeof(WorkApart)),
-              "the plan counts otherwise");
+constexpr int BYTES = SPREAD ? sizeof(Work) : MATRICES * sizeof(WorkApart);
+static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : BYTES), "the plan counts otherwise");
 
 /* The last rows that are not yet triangular, or of a real matrix blocks of order 2. All lanes know them. */
 struct Window {
@@ -73,21 +82,22 @@ __device__ inline bool is_negligible(const Work &x, int k) {
     return !(left > larger(limit, LEAST));
 }
 
-/* False if there is none. */
+/* False if there is none. Lanes look at rows of their own. */
 __device__ inline bool find_window(Work &x, Window &y) {
-    for (int k = lane(); k <= y.hi; k += LANES) x.marked[k * COL] = element_of(k == 0 || is_negligible(x, k));
-    wait();
-    EACH_STEP(int k = y.hi; k >= 0; k--) {
-        if (is_zero(x.marked[k * COL])) continue;
+#pragma unroll 1
+    while (y.hi >= 0) {
+        int k = lane() > y.hi ? 0 : y.hi - (y.hi - lane()) % LANES;
+#pragma unroll 1
+        while (k > 0 && !is_negligible(x, k)) k = most(k - LANES, 0);
+        k = static_cast<int>(largest_of_all({static_cast<T>(k), 0}).size);
         if (k && lane() == 0) x.h[k * ROW + (k - 1) * COL] = element_of(0);
-        if (y.hi - k < WIDTH) {
-            y.hi = k - 1;
-            y.since = 0;
-        } else {
-            y.lo = k;
+        y.lo = k;
+        if (y.hi - k >= WIDTH) {
             y.since = (y.since + 1) % (2 * EXCEPTIONAL);
             return true;
         }
+        y.hi = k - 1;
+        y.since = 0;
     }
     return false;
 }
@@ -101,7 +111,8 @@ __device__ inline bool find_window(Work &x, Window &y) {
 #endif
 
 /* Step k of a sweep, of so many rows. */
-__device__ inline void chase_from(Work &x, const Window &y, const Element (&start)[BULGE], int k, int count) {
+__device__ inline void chase_from(Work &x, Element *z, const Window &y, const Element (&start)[BULGE], int k,
+                                  int count) {
     const bool starts = k == y.lo;
     Element *const column = x.h + k * ROW + (k - 1) * COL, bulge[BULGE], tau;
     const auto v = [&](int i) { return bulge[i]; };
@@ -114,14 +125,46 @@ __device__ inline void chase_from(Work &x, const Window &y, const Element (&star
         for (int i = 0; i < count; i++) column[i * ROW] = i ? element_of(0) : bulge[0];
     reflect_lines<true, BULGE>(v, tau, count, VECTORS ? 0 : y.lo, least(k + BULGE, y.hi) + 1,
                                [&](int j, int i) -> Element & { return x.h[j * ROW + (k + i) * COL]; });
-    if (VECTORS)
+    if (ASIDE && lane() == 0) {
+        for (int i = 0; i < WIDTH; i++) x.sweep[k].v[i] = i + 1 < count ? bulge[i + 1] : element_of(0);
+        x.sweep[k].tau = tau;
+    }
+    if (VECTORS && !ASIDE)
         reflect_lines<true, BULGE>(v, tau, count, 0, N,
-                                   [&](int j, int i) -> Element & { return x.z[j * ROW + (k + i) * COL]; });
+                                   [&](int j, int i) -> Element & { return z[j * Z_ROW + (k + i) * Z_COL]; });
     wait();
 }
 
+/* Own rows of Z become those times the reflectors of a sweep: each number is read and written once. */
+__device__ inline void reflect_aside(const Work &x, Element *z, const Window &y) {
+    Element row[OWN][BULGE];
+    const auto place = [&](int r, int k) { return z + least(lane() + r * LANES, N - 1) + k * N; };
+#pragma unroll
+    for (int r = 0; r < OWN; r++)
+        for (int i = 0; i < BULGE; i++) row[r][i] = *place(r, y.lo + i);
+#pragma unroll 1
+    for (int k = y.lo; k < y.hi; k++) {
+        const Bulge here = x.sweep[k];
+        Element next[OWN];
+#pragma unroll
+        for (int r = 0; r < OWN; r++) next[r] = k + BULGE <= y.hi ? *place(r, k + BULGE) : element_of(0);
+#pragma unroll
+        for (int r = 0; r < OWN; r++) {
+            Element(&own)[BULGE] = row[r], w = own[0];
+            for (int i = 1; i < BULGE; i++) w = multiply_add(own[i], here.v[i - 1], w);
+            w = product(w, here.tau);
+            if (lane() + r * LANES < N) *place(r, k) = difference_of(own[0], w);
+            for (int i = 1; i < BULGE; i++) own[i - 1] = multiply_subtract(w, conjugate(here.v[i - 1]), own[i]);
+            own[BULGE - 1] = next[r];
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < OWN; r++)
+        if (lane() + r * LANES < N) *place(r, y.hi) = row[r][0];
+}
+
 /* How many eigenvalues are not found when the matrix is given up. */
-__device__ inline int triangularise(Work &x) {
+__device__ inline int triangularise(Work &x, Element *z) {
     Window y = {0, N - 1, 0};
 #pragma unroll 1
     for (int sweep = 0; find_window(x, y) && sweep < EIG_SWEEPS * most(N, EIG_LEAST_ROWS); sweep++) {
@@ -129,12 +172,13 @@ __device__ inline int triangularise(Work &x) {
         start_sweep(x, y, start);
         wait();
 #pragma unroll 1
-        for (int k = y.lo; k <= y.hi - WIDTH; k++) chase_from(x, y, start, k, BULGE);
-        if (WIDTH > 1) chase_from(x, y, start, y.hi - 1, WIDTH);
+        for (int k = y.lo; k <= y.hi - WIDTH; k++) chase_from(x, z, y, start, k, BULGE);
+        if (WIDTH > 1) chase_from(x, z, y, start, y.hi - 1, WIDTH);
+        if (ASIDE) reflect_aside(x, z, y);
     }
     const int info = y.hi + 1;
     wait();
-    if (!info) finish(x);
+    if (!info) finish(x, z);
     return info;
 }
 
@@ -176,9 +220,14 @@ __device__ inline void solve_block(Number z, T b, T c, T least, Number *r) {
     r[1] = by_column ? y1 : y2;
 }
 
-__device__ inline void subtract_column(const Work &x, Number *y, int k, int rows) {
-    const Number y_k = y[k];
-    for (int i = 0; i < rows; i++) y[i] = multiply_subtract(x.h[i * ROW + k * COL], y_k, y[i]);
+/* Columns k, and unless it is the same, `then`, of rows above. */
+__device__ inline void subtract_columns(const Work &x, Number *y, int k, int then, int rows) {
+    const Number y_k = y[k], y_then = y[then];
+    for (int i = 0; i < rows; i++) {
+        Number sum = multiply_subtract(x.h[i * ROW + k * COL], y_k, y[i]);
+        if (then != k) sum = multiply_subtract(x.h[i * ROW + then * COL], y_then, sum);
+        y[i] = sum;
+    }
 }
 
 /* (T - w_j I) y = 0, T being H; the result is the last row of y that is not zero. */
@@ -196,22 +245,25 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
         y[top] = {by_b ? T(1) : quotient_of(-im, c), 0};
         y[top + 1] = {0, w.im < 0 ? -q : q};
     }
-    if (last > top) subtract_column(x, y, last, top);
-    subtract_column(x, y, top, top);
-    EACH_STEP(int i = top - 1; i >= 0; i--) {
+#pragma unroll 1
+    for (int i = N - 1; i >= 0; i--) { /* lanes together */
         const int from = is_block(x, i - 1) ? i - 1 : i;
-        const Number z = difference_of(number_of(x.h[from * (ROW + COL)]), w);
-        if (from < i)
-            solve_block(z, real_of(x.h[from * ROW + i * COL]), real_of(x.h[i * ROW + from * COL]), small, y + from);
-        else
-            y[i] = divided(y[i], enough(z, small));
-        for (int k = from; k <= i; k++) {
-            const T size = size_of(y[k]);
-            if (!(size > MOST_COMPONENT)) continue;
-            const T back = reciprocal(size);
-            for (int s = 0; s <= last; s++) y[s] = scaled(y[s], back);
+        if (i == last) {
+            subtract_columns(x, y, i, from, from);
+        } else if (i < top) {
+            const Number z = difference_of(number_of(x.h[from * (ROW + COL)]), w);
+            if (from < i)
+                solve_block(z, real_of(x.h[from * ROW + i * COL]), real_of(x.h[i * ROW + from * COL]), small, y + from);
+            else
+                y[i] = divided(y[i], enough(z, small));
+            for (int k = from; k <= i; k++) {
+                const T size = size_of(y[k]);
+                if (!(size > MOST_COMPONENT)) continue;
+                const T back = reciprocal(size);
+                for (int s = 0; s <= last; s++) y[s] = scaled(y[s], back);
+            }
+            subtract_columns(x, y, from, i, from);
         }
-        for (int k = from; k <= i; k++) subtract_column(x, y, k, from);
         i = from;
     }
     return last;
@@ -219,7 +271,7 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
 
 /* Column j of V = D Z Y, of norm 1, its largest component, the first of equals, real and positive. Zeros are positive.
  */
-template <class TO> __device__ inline void give_vector(const Work &x, int j, Number w, TO to) {
+template <class TO> __device__ inline void give_vector(const Work &x, const Element *z, int j, Number w, TO to) {
     Number y[N], v[N];
     const int last = solve_column(x, j, w, y);
     T squares = 0, most_square = 0;
@@ -233,7 +285,7 @@ template <class TO> __device__ inline void give_vector(const Work &x, int j, Num
             const Number y_k = y[k];
 #pragma unroll
             for (int r = 0; r < TOGETHER; r++)
-                sum[r] = multiply_add(x.z[least(first + r, N - 1) * ROW + k * COL], y_k, sum[r]);
+                sum[r] = multiply_add(z[least(first + r, N - 1) * Z_ROW + k * Z_COL], y_k, sum[r]);
         }
 #pragma unroll
         for (int r = 0; r < TOGETHER; r++) {
@@ -255,7 +307,8 @@ template <class TO> __device__ inline void give_vector(const Work &x, int j, Num
 
 static_assert(static_cast<int>(SMM_EIG_w) == static_cast<int>(SMM_EIGVALS_w), "EIGVALS has the w of EIG");
 
-__device__ inline void give_eigenvalues(const Work &x, const smm_cuda_args &args, long long q, T back, bool good) {
+__device__ inline void give_eigenvalues(const Work &x, const Element *z, const smm_cuda_args &args, long long q, T back,
+                                        bool good) {
     const smm_cuda_operand &d = args.operand[SMM_EIG_w];
     Number *const to_w = static_cast<Number *>(d.data) + offset_of(args, d, q);
     for (int j = lane(); j < N; j += LANES) {
@@ -265,7 +318,7 @@ __device__ inline void give_eigenvalues(const Work &x, const smm_cuda_args &args
             const smm_cuda_operand &v = args.operand[SMM_EIG_v];
             Number *const to_v = static_cast<Number *>(v.data) + offset_of(args, v, q) + j * v.col;
             if (good)
-                give_vector(x, j, w, [&](int i, Number y) { to_v[i * v.row] = y; });
+                give_vector(x, z, j, w, [&](int i, Number y) { to_v[i * v.row] = y; });
             else
                 EACH(int i = 0; i < N; i++) to_v[i * v.row] = not_a_complex_number();
         }
@@ -273,19 +326,21 @@ __device__ inline void give_eigenvalues(const Work &x, const smm_cuda_args &args
 }
 
 /* A = Z T Z^H, T being H. Zeros are positive. */
-__device__ inline void give_factors(const Work &x, const smm_cuda_args &args, long long q, T back, bool good) {
+__device__ inline void give_factors(const Work &x, const Element *z, const smm_cuda_args &args, long long q, T back,
+                                    bool good) {
     const Place<false, Stored> to_t(args, SMM_SCHUR_t, q), to_z(args, SMM_SCHUR_z, q);
     EACH(int e = lane(); e < N * N; e += LANES) {
         const int i = e / N, j = e % N;
         to_t.put(i, j, good ? sum_of(scaled(x.h[i * ROW + j * COL], back), element_of(0)) : not_an_element());
-        to_z.put(i, j, good ? sum_of(x.z[i * ROW + j * COL], element_of(0)) : not_an_element());
+        to_z.put(i, j, good ? sum_of(z[i * Z_ROW + j * Z_COL], element_of(0)) : not_an_element());
     }
 }
 
 #include "sqrtm.cuh"
 
-/* Matrix q, whose elements `from` gives. */
-template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &args, long long q, FROM from) {
+/* Matrix q, whose elements `from` gives; z is room for Z. */
+template <class FROM>
+__device__ inline void run(Work &x, Element *z, const smm_cuda_args &args, long long q, FROM from) {
     const smm_cuda_operand &infos = args.operand[SMM_INFO];
     T largest = 0;
     bool finite = true;
@@ -302,15 +357,15 @@ template <class FROM> __device__ inline void run(Work &x, const smm_cuda_args &a
             x.h[e / N * ROW + e % N * COL] = scaled(x.h[e / N * ROW + e % N * COL], scale);
         wait();
         if constexpr (!SCHUR && !SQRTM) balance(x);
-        to_hessenberg(x);
-        info = triangularise(x);
+        to_hessenberg(x, z);
+        info = triangularise(x, z);
     }
     const bool good = finite && !info;
     if constexpr (SCHUR)
-        give_factors(x, args, q, back, good);
+        give_factors(x, z, args, q, back, good);
     else if constexpr (SQRTM)
-        info += give_root(x, args, q, back, good);
+        info += give_root(x, z, args, q, back, good);
     else
-        give_eigenvalues(x, args, q, back, good);
+        give_eigenvalues(x, z, args, q, back, good);
     if (lane() == 0 && infos.data) static_cast<int *>(infos.data)[offset_of(args, infos, q)] = info;
 }

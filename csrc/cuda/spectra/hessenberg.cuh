@@ -48,22 +48,22 @@ __device__ inline void reflect_lines(V v, Element factor, int count, int begin, 
 
 /* Not balanced are rows and columns that a permutation would make the first or the last of a triangle. */
 __device__ inline void find_joined(Work &x) {
-    for (int i = lane(); i < N; i += LANES) x.marked[i * COL] = element_of(1);
+    for (int i = lane(); i < N; i += LANES) x.joined[i * COL] = element_of(1);
     wait();
     for (bool again = true; again;) {
         again = false;
         EACH_STEP(int i = 0; i < N; i++) {
-            const bool was = !is_zero(x.marked[i * COL]);
+            const bool was = !is_zero(x.joined[i * COL]);
             bool above = true, beside = true; /* nothing is below the diagonal, or beside it */
             for (int j = lane(); j < N; j += LANES) {
-                if (j == i || is_zero(x.marked[j * COL])) continue;
+                if (j == i || is_zero(x.joined[j * COL])) continue;
                 above &= size_of(x.h[j * ROW + i * COL]) == 0;
                 beside &= size_of(x.h[i * ROW + j * COL]) == 0;
             }
             above = true_in_all(above);
             beside = true_in_all(beside);
             if (!was || !(above || beside)) continue;
-            if (lane() == 0) x.marked[i * COL] = element_of(0);
+            if (lane() == 0) x.joined[i * COL] = element_of(0);
             wait();
             again = true;
         }
@@ -86,7 +86,7 @@ __device__ inline T factor_of_row(const Work &x, int i) {
         r = add_squares(x.h[i * ROW + j * COL], r);
     }
     const T was = real_of(x.balance[i * COL]);
-    if (is_zero(x.marked[i * COL]) || c == 0 || r == 0) return 1;
+    if (is_zero(x.joined[i * COL]) || c == 0 || r == 0) return 1;
     T ratio = quotient_of(r, c);
     for (int step = 0; step < BALANCE_STEPS && ratio > 4 && product(was, f) < MOST_BALANCE; step++)
         ratio = product(T(0.0625), ratio), f = f + f;
@@ -132,7 +132,22 @@ __device__ inline void balance(Work &x) {
     }
 }
 
-__device__ inline void to_hessenberg(Work &x) {
+/* Z = H_0 H_1 ..., of reflectors in columns of H, by lanes that have columns. */
+__device__ inline void form_z(const Work &x, Element *z) {
+    constexpr int DOWN = ASIDE ? N : ROW, RIGHT = ASIDE ? 1 : COL;
+    for (int e = lane(); e < N * N; e += LANES) z[e / N * DOWN + e % N * RIGHT] = element_of(e / N == e % N);
+    wait();
+    for (int k = N - 3; k >= 0; k--) {
+        const Element *const column = x.h + (k + 1) * ROW + k * COL;
+        reflect_lines<false, 1>([&](int i) { return column[i * ROW]; }, x.tau[k * COL], N - k - 1, k + 1, N,
+                                [&](int j, int i) -> Element & { return z[(k + 1 + i) * DOWN + j * RIGHT]; });
+        wait();
+    }
+    for (int e = lane(); e < N * N && ASIDE; e += LANES)
+        if (e / N < e % N) swap(z[e], z[e % N * N + e / N]);
+}
+
+__device__ inline void to_hessenberg(Work &x, Element *z) {
     EACH_STEP(int k = 0; k + 2 < N; k++) {
         const int count = N - k - 1;
         Element *const corner = x.h + (k + 1) * (ROW + COL), *const column = corner - COL, *const tau = x.tau + k * COL;
@@ -145,16 +160,9 @@ __device__ inline void to_hessenberg(Work &x) {
                                [&](int j, int i) -> Element & { return x.h[j * ROW + (k + 1 + i) * COL]; });
         wait();
     }
-    for (int e = lane(); e < N * N && VECTORS; e += LANES) x.z[e / N * ROW + e % N * COL] = element_of(e / N == e % N);
+    if (VECTORS) form_z(x, z);
     wait();
-    for (int k = N - 3; k >= 0; k--) {
-        const int count = N - k - 1;
-        Element *const column = x.h + (k + 1) * ROW + k * COL;
-        if (VECTORS)
-            reflect_lines<false, 1>([&](int i) { return column[i * ROW]; }, x.tau[k * COL], count, k + 1, N,
-                                    [&](int j, int i) -> Element & { return x.z[(k + 1 + i) * ROW + j * COL]; });
-        wait();
-        for (int i = 1 + lane(); i < count; i += LANES) column[i * ROW] = element_of(0);
-    }
+    for (int i = 2 + lane(); i < N; i += LANES)
+        for (int j = 0; j < i - 1; j++) x.h[i * ROW + j * COL] = element_of(0);
     wait();
 }

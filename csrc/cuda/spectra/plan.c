@@ -182,15 +182,20 @@ void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
 
 /* Whether neighbouring threads have neighbouring numbers of matrices of their own, as SPREAD of eig.cuh. */
 static bool eig_is_spread(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    return x->lanes == 1 && p->op != SMM_OP_SQRTM;
+    return x->lanes == 1 && p->n > 2 && p->op != SMM_OP_SQRTM;
+}
+/* Whether Z lies in memory of the device, as ASIDE there. */
+static bool eig_is_aside(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+    return p->op != SMM_OP_EIGVALS && x->lanes > 1 && !smm_cuda_is_large_matrix(p) && !x->outside;
 }
 
 /* Bytes of a matrix in WorkApart of eig.cuh; of square roots of real matrices it has complex ones, too. */
 static int eig_matrix_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    const bool turned = p->op == SMM_OP_SQRTM && !smm_is_complex(p->dtype), vectors = p->op != SMM_OP_EIGVALS;
-    const bool spread = eig_is_spread(p, x);
+    const bool is_complex = smm_is_complex(p->dtype), turned = p->op == SMM_OP_SQRTM && !is_complex;
+    const bool spread = eig_is_spread(p, x), aside = eig_is_aside(p, x), inside = p->op != SMM_OP_EIGVALS && !aside;
     const int square = p->n * (spread ? p->n : pitch_of(p->n)), of_turned = turned ? 2 * square + 2 * p->n : 0;
-    const int elements = square + (vectors ? square : 1) + of_turned + 2 * p->n, size = bytes_of(p);
+    const int taus = most(p->n, (aside ? p->n : 1) * (is_complex ? 2 : 3)); /* or reflectors of a sweep */
+    const int elements = square + (inside ? square : 1) + of_turned + p->n + taus, size = bytes_of(p);
     const int unit = turned ? 2 * size : size, whole = ceil_div(elements * size, unit) * unit / size;
     return ceil_div((spread ? whole : elements_apart(p, x->lanes, whole)) * size, unit) * unit;
 }
@@ -199,12 +204,14 @@ bool smm_eig_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     const bool values = p->op == SMM_OP_EIG || p->op == SMM_OP_EIGVALS;
     const bool few = smm_cuda_are_few(p, x) && !eig_is_spread(p, x);
     if (!values && p->op != SMM_OP_SCHUR && p->op != SMM_OP_SQRTM) return false;
-    return smm_cuda_work_fits(p, x, few, eig_matrix_bytes(p, x), grid);
+    if (!smm_cuda_work_fits(p, x, few, eig_matrix_bytes(p, x), grid)) return false;
+    if (eig_is_aside(p, x)) grid->resident = SMM_CUDA_AS_MANY_AS_FIT;
+    return true;
 }
 
 double smm_eig_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     (void)args;
-    return x->outside ? eig_matrix_bytes(p, x) : 0;
+    return x->outside ? eig_matrix_bytes(p, x) : eig_is_aside(p, x) ? p->n * p->n * bytes_of(p) : 0;
 }
 
 /* Not measured, but for EIG of many real matrices (H200, November 2026). */

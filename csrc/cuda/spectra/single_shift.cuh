@@ -32,4 +32,4 @@ __device__ inline void start_sweep(const Work &x, const Window &y, Number (&v)[B
     v[1] = top[ROW];
 }
 
-__device__ inline void finish(Work &) {}
+__device__ inline void finish(Work &, Element *) {}

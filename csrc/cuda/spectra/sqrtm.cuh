@@ -100,7 +100,8 @@ template <class W> __device__ inline int to_root(W &x) {
 }
 
 /* X = Z U Z^H, U being a triangle, or of a real matrix a triangle and the diagonal below; info. Zeros are positive. */
-template <class W> __device__ inline int give_root(W &x, const smm_cuda_args &args, long long q, T back, bool good) {
+template <class W>
+__device__ inline int give_root(W &x, const Element *z, const smm_cuda_args &args, long long q, T back, bool good) {
     const smm_cuda_operand &d = args.operand[SMM_SQRTM_x], &counts = args.operand[SMM_SQRTM_negative];
     Number *const to = static_cast<Number *>(d.data) + offset_of(args, d, q);
     int negative = 0, without = 0;
@@ -127,11 +128,11 @@ template <class W> __device__ inline int give_root(W &x, const smm_cuda_args &ar
         EACH_STEP(int j = 0; j < N && has; j++) {
             row[j] = {0, 0};
             EACH(int k = 0; k <= least(COMPLEX ? j : j + 1, N - 1); k++)
-                row[j] = multiply_add(x.z[i * ROW + k], triangle_of(x)[k * ROW + j], row[j]);
+                row[j] = multiply_add(z[i * Z_ROW + k * Z_COL], triangle_of(x)[k * ROW + j], row[j]);
         }
         EACH_STEP(int j = 0; j < N; j++) {
             Number y = {0, 0};
-            EACH(int k = 0; k < N && has; k++) y = multiply_add(conjugate(x.z[j * ROW + k]), row[k], y);
+            EACH(int k = 0; k < N && has; k++) y = multiply_add(conjugate(z[j * Z_ROW + k * Z_COL]), row[k], y);
             y = scaled(y, times);
             to[i * d.row + j * d.col] = has ? Number{y.re + T(0), y.im + T(0)} : not_a_complex_number();
         }
