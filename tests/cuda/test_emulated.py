@@ -49,7 +49,7 @@ def test_rectangular_lu(emulated):
 @pytest.mark.parametrize("dtypes", [("f32", "f64"), ("c64", "c128")], ids=["real", "complex"])
 @pytest.mark.parametrize("kernel", ["eig_shared", "eigh_shared", "svd_shared", "lstsq_shared"])
 def test_few_rows(emulated, kernel, dtypes):
-    """Of matrices that a thread has in registers."""
+    """Of matrices that a thread has to itself."""
     emulated("run.py", kernel, "--rows", "few", "--cases", 2 * CASES, "--dtypes", *dtypes)
 
 

@@ -137,30 +137,31 @@ __device__ inline void chase_from(Work &x, Element *z, const Window &y, const El
 
 /* Own rows of Z become those times the reflectors of a sweep: each number is read and written once. */
 __device__ inline void reflect_aside(const Work &x, Element *z, const Window &y) {
-    Element row[OWN][BULGE];
-    const auto place = [&](int r, int k) { return z + least(lane() + r * LANES, N - 1) + k * N; };
+    const auto is_row = [](int r) { return lane() + r * LANES < N; };
+    const auto row = [&](int r) { return is_row(r) ? r * LANES : 0; };
+    Element own[OWN][BULGE], *at = z + y.lo * N + least(lane(), N - 1);
 #pragma unroll
     for (int r = 0; r < OWN; r++)
-        for (int i = 0; i < BULGE; i++) row[r][i] = *place(r, y.lo + i);
+        for (int i = 0; i < BULGE; i++) own[r][i] = at[row(r) + i * N];
 #pragma unroll 1
-    for (int k = y.lo; k < y.hi; k++) {
+    for (int k = y.lo; k < y.hi; k++, at += N) {
         const Bulge here = x.sweep[k];
         Element next[OWN];
 #pragma unroll
-        for (int r = 0; r < OWN; r++) next[r] = k + BULGE <= y.hi ? *place(r, k + BULGE) : element_of(0);
+        for (int r = 0; r < OWN; r++) next[r] = k + BULGE <= y.hi ? at[row(r) + BULGE * N] : element_of(0);
 #pragma unroll
         for (int r = 0; r < OWN; r++) {
-            Element(&own)[BULGE] = row[r], w = own[0];
-            for (int i = 1; i < BULGE; i++) w = multiply_add(own[i], here.v[i - 1], w);
+            Element w = own[r][0];
+            for (int i = 1; i < BULGE; i++) w = multiply_add(own[r][i], here.v[i - 1], w);
             w = product(w, here.tau);
-            if (lane() + r * LANES < N) *place(r, k) = difference_of(own[0], w);
-            for (int i = 1; i < BULGE; i++) own[i - 1] = multiply_subtract(w, conjugate(here.v[i - 1]), own[i]);
-            own[BULGE - 1] = next[r];
+            if (is_row(r)) at[row(r)] = difference_of(own[r][0], w);
+            for (int i = 1; i < BULGE; i++) own[r][i - 1] = multiply_subtract(w, conjugate(here.v[i - 1]), own[r][i]);
+            own[r][BULGE - 1] = next[r];
         }
     }
 #pragma unroll
     for (int r = 0; r < OWN; r++)
-        if (lane() + r * LANES < N) *place(r, y.hi) = row[r][0];
+        if (is_row(r)) at[row(r)] = own[r][0];
 }
 
 /* How many eigenvalues are not found when the matrix is given up. */

@@ -122,7 +122,7 @@ class OnDevice:
 def shape_of(chance, name, rows):
     if isinstance(rows, int):
         return rows, 1, rows
-    few, most_few = rows == "few", 8 if name.startswith(("lstsq", "eigh", "eigvalsh", "svd")) else 4
+    few, most_few = rows == "few", 8 if name.startswith(("lstsq", "eig", "schur", "svd")) else 4
     if OPS[name] == "MATMUL":
         m, k, n = (chance.randint(1, 36) for _ in "mkn")
         return chance.choice(((m, k, n), (n, n, n)))
