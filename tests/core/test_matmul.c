@@ -141,9 +141,9 @@ static wide_complex number(const char *p, smm_dtype dtype) {
 /* |x|, of numbers whose squares are in the range of doubles: hypot would take a quarter of the tests' time. */
 static wide size_of(wide_complex x) { return sqrt((double)(__real__ x * __real__ x + __imag__ x * __imag__ x)); }
 
-/* A number and its magnitude. */
+/* A number and its magnitude. They are read for each product: a processor takes wide ones from memory slowly. */
 struct term {
-    wide real, imaginary, size;
+    double real, imaginary, size;
 };
 
 /* Matrix q of rows x cols, row by row. */
@@ -151,7 +151,7 @@ static void unpack(struct term *to, const smm_operand *x, intptr_t q, intptr_t r
     for (intptr_t i = 0; i < rows; i++)
         for (intptr_t j = 0; j < cols; j++, to++) {
             const wide_complex value = number(element(x, q, i, j), dtype);
-            *to = (struct term){__real__ value, __imag__ value, size_of(value)};
+            *to = (struct term){(double)__real__ value, (double)__imag__ value, (double)size_of(value)};
         }
 }
 
@@ -165,12 +165,12 @@ static void exact_element(const struct watched *w, const struct term *a, const s
     const wide_complex beta = c->matmul.beta.data ? number(element(&c->matmul.beta, q, 0, 0), c->dtype) : 0;
     wide real = 0, imaginary = 0, size = 0;
     for (intptr_t k = 0; k < c->k; k++) {
-        real += a[k].real * b[k].real;
-        size += a[k].size * b[k].size;
+        real += (wide)a[k].real * b[k].real;
+        size += (wide)a[k].size * b[k].size;
     }
     for (intptr_t k = 0; k < c->k && smm_is_complex(c->dtype); k++) {
-        real -= a[k].imaginary * b[k].imaginary;
-        imaginary += a[k].real * b[k].imaginary + a[k].imaginary * b[k].real;
+        real -= (wide)a[k].imaginary * b[k].imaginary;
+        imaginary += (wide)a[k].real * b[k].imaginary + (wide)a[k].imaginary * b[k].real;
     }
     const wide_complex sum = __builtin_complex(real, imaginary);
     const wide_complex added = beta != 0 ? beta * number(element(before, q, i, j), c->dtype) : 0;
