@@ -30,9 +30,11 @@ template <> struct Turned<true> {
     T c[N], s[N];      /* and what turned the blocks */
 };
 
-/* Lanes that have rows of Z side by side keep it in memory of the device, by columns: a sweep reaches them when it is
- * over, and shared memory has room for twice as many matrices. */
-constexpr bool ASIDE = VECTORS && LANES > 1 && N <= 32 && !OUTSIDE;
+/* Lanes that have rows of a large Z keep it in memory of the device, by columns: a sweep reaches it when it is over,
+ * and shared memory has room for twice as many matrices. */
+constexpr int LEAST_ASIDE = 1536; /* bytes; smaller ones would take longer (H200, November 2026) */
+constexpr bool IS_LARGE = N * N * sizeof(Element) >= LEAST_ASIDE && N <= 32;
+constexpr bool ASIDE = VECTORS && !SQRTM && LANES > 1 && IS_LARGE && !OUTSIDE;
 constexpr int Z_ROW = ASIDE ? 1 : ROW, Z_COL = ASIDE ? N : COL;
 struct Bulge {
     Element v[WIDTH], tau; /* v_0 = 1 is left out */
@@ -167,6 +169,12 @@ __device__ inline void reflect_aside(const Work &x, Element *z, const Window &y)
 /* How many eigenvalues are not found when the matrix is given up. */
 __device__ inline int triangularise(Work &x, Element *z) {
     Window y = {0, N - 1, 0};
+    if constexpr (N <= WIDTH) { /* there is no window */
+        const bool ends = N > 1 && is_negligible(x, N - 1);
+        wait();
+        if (ends && lane() == 0) x.h[(N - 1) * ROW + (N - 2) * COL] = element_of(0);
+        y.hi = -1;
+    }
 #pragma unroll 1
     for (int sweep = 0; find_window(x, y) && sweep < EIG_SWEEPS * most(N, EIG_LEAST_ROWS); sweep++) {
         Element start[BULGE];
@@ -231,23 +239,28 @@ __device__ inline void subtract_columns(const Work &x, Number *y, int k, int the
     }
 }
 
+/* Of loops over rows of eigenvectors: all of them, where they are in registers. */
+constexpr int STEPS = FEW ? N : 1;
+
 /* (T - w_j I) y = 0, T being H; the result is the last row of y that is not zero. */
 __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
     const T small = larger(product(2 * UNIT, size_of(w)), LEAST_DIVISOR);
     const bool first = is_block(x, j), second = is_block(x, j - 1);
     const int top = second ? j - 1 : j, last = first ? j + 1 : j;
-    EACH(int i = 0; i < N; i++) y[i] = {0, 0};
-    y[top] = {1, 0};
+    Number at_top = {1, 0}, next = {0, 0};
     if (first || second) {
-        const T b = real_of(x.h[top * ROW + (top + 1) * COL]), c = real_of(x.h[(top + 1) * ROW + top * COL]),
-                im = fabs(w.im);
+        const T b = real_of(x.h[top * ROW + (top + 1) * COL]), c = real_of(x.h[(top + 1) * ROW + top * COL]);
+        const T im = fabs(w.im);
         const bool by_b = !(fabs(b) < fabs(c));
         const T q = by_b ? quotient_of(im, b) : T(1);
-        y[top] = {by_b ? T(1) : quotient_of(-im, c), 0};
-        y[top + 1] = {0, w.im < 0 ? -q : q};
+        at_top = {by_b ? T(1) : quotient_of(-im, c), 0};
+        next = {0, w.im < 0 ? -q : q};
     }
-#pragma unroll 1
-    for (int i = N - 1; i >= 0; i--) { /* lanes together */
+#pragma unroll STEPS
+    for (int i = 0; i < N; i++) y[i] = i == top ? at_top : i == top + 1 ? next : Number{0, 0};
+#pragma unroll STEPS
+    for (int i = N - 1; i >= 0; i--) {       /* lanes together */
+        if (FEW && is_block(x, i)) continue; /* it came with the row below */
         const int from = is_block(x, i - 1) ? i - 1 : i;
         if (i == last) {
             subtract_columns(x, y, i, from, from);
@@ -265,7 +278,7 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
             }
             subtract_columns(x, y, from, i, from);
         }
-        i = from;
+        if (!FEW) i = from;
     }
     return last;
 }
@@ -277,7 +290,7 @@ template <class TO> __device__ inline void give_vector(const Work &x, const Elem
     const int last = solve_column(x, j, w, y);
     T squares = 0, most_square = 0;
     int largest = 0;
-#pragma unroll 1
+#pragma unroll STEPS
     for (int first = 0; first < N; first += TOGETHER) {
         Number sum[TOGETHER];
 #pragma unroll

@@ -6,7 +6,7 @@
  * in registers. Workspace: Z, if it is ASIDE, or all of it, if it is OUTSIDE.
  * Operands: any that args.h can describe. Results are complex. */
 #include "common.cuh"
-#define SMM_SPREAD (SMM_LANES == 1 && SMM_N > 2 && SMM_OP != SMM_OP_SQRTM)
+#define SMM_SPREAD (SMM_LANES == 1 && SMM_N > 2 - SMM_COMPLEX && SMM_OP != SMM_OP_SQRTM)
 #define SMM_FEW (SMM_LANES == 1 && SMM_N <= 4 && !SMM_SPREAD)
 #include "lanes.cuh"
 #include "householder.cuh"

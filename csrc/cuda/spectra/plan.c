@@ -182,11 +182,13 @@ void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
 
 /* Whether neighbouring threads have neighbouring numbers of matrices of their own, as SPREAD of eig.cuh. */
 static bool eig_is_spread(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    return x->lanes == 1 && p->n > 2 && p->op != SMM_OP_SQRTM;
+    return x->lanes == 1 && p->n > (smm_is_complex(p->dtype) ? 1 : 2) && p->op != SMM_OP_SQRTM;
 }
 /* Whether Z lies in memory of the device, as ASIDE there. */
 static bool eig_is_aside(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    return p->op != SMM_OP_EIGVALS && x->lanes > 1 && !smm_cuda_is_large_matrix(p) && !x->outside;
+    enum { LEAST_BYTES = 1536 };
+    const bool large = p->n * p->n * bytes_of(p) >= LEAST_BYTES && !smm_cuda_is_large_matrix(p);
+    return (p->op == SMM_OP_EIG || p->op == SMM_OP_SCHUR) && x->lanes > 1 && large && !x->outside;
 }
 
 /* Bytes of a matrix in WorkApart of eig.cuh; of square roots of real matrices it has complex ones, too. */
@@ -214,12 +216,21 @@ double smm_eig_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parame
     return x->outside ? eig_matrix_bytes(p, x) : eig_is_aside(p, x) ? p->n * p->n * bytes_of(p) : 0;
 }
 
-/* Not measured, but for EIG of many real matrices (H200, November 2026). */
+/* Of many matrices by the bytes of an element, of few by as many lanes as they have columns. As timed on an H200
+ * (November 2026), of 4, 8, 10, 12, 16, 20, 24 and 32 rows; but square roots were not. */
 void smm_eig_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool timed = p->op == SMM_OP_EIG && !p->small && !smm_is_complex(p->dtype) && p->n > 4 && p->n <= 8;
-    int lanes = 1;
-    while (p->n > 4 && lanes < p->n && lanes < 32) lanes *= 2;
-    if (smm_cuda_is_large_matrix(p)) lanes = smm_cuda_lanes_of_large(p->n);
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eig_shared, .lanes = lanes, .threads = most(lanes, 32)};
-    if (timed) x->lanes = 4, x->threads = 64;
+    static const struct {
+        int order, lanes, threads;
+    } rows[3][5] = {{{8, 1, 64}, {10, 1, 32}, {16, 4, 64}, {24, 8, 64}, {32, 16, 128}},
+                    {{8, 1, 64}, {10, 1, 32}, {12, 4, 64}, {24, 8, 64}, {32, 32, 128}},
+                    {{4, 1, 64}, {8, 8, 32}, {12, 4, 32}, {16, 8, 32}, {32, 16, 32}}};
+    const bool of_roots = p->op == SMM_OP_SQRTM, alone = p->n <= (of_roots ? 4 : 2); /* in a thread's registers */
+    const int lanes = smm_cuda_is_large_matrix(p) ? smm_cuda_lanes_of_large(p->n) : least(power_of_two(p->n), 32);
+    int i = 0;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eig_shared, .lanes = alone ? 1 : lanes};
+    x->threads = most(x->lanes, 32);
+    if (p->small || of_roots || smm_cuda_is_large_matrix(p)) return;
+    while (rows[bytes_of(p) / 8][i].order < p->n) i++;
+    x->lanes = rows[bytes_of(p) / 8][i].lanes;
+    x->threads = rows[bytes_of(p) / 8][i].threads;
 }
