@@ -19,6 +19,7 @@ from smallmm._tools import bench
 ORDERS = (3, 8, 16, 32, 64)  # 64: products alone
 COUNTS = (1000, 200_000)
 REPEATS, MOST = 15, 0.5e6  # calls of each; microseconds of a call, beyond which one is enough
+LONGEST = 5e6  # microseconds of PyTorch, beyond which those of few matrices tell: it computes one at a time
 
 THEIRS: dict[str, Callable[[torch.Tensor], Any]] = {
     "bmm": lambda a: torch.bmm(a, a),
@@ -51,7 +52,9 @@ OURS: dict[str, Callable[[torch.Tensor], Any]] = {
     "lu_factor_ex": smallmm.lu_factor_ex,
     "det": smallmm.det,
     "slogdet": smallmm.slogdet,
+    "lu_solve": lambda a: smallmm.lu_solve((a, pivots_of(a) - 1), a[..., :1]),
     "ldl_factor_ex": smallmm.ldl_factor_ex,
+    "ldl_solve": lambda a: smallmm.ldl_solve(a, pivots_of(a), a[..., :1]),
     "qr": smallmm.qr,
     "lstsq": lambda a: smallmm.lstsq(a, a[..., :1]),
     "matrix_exp": smallmm.expm,
@@ -105,11 +108,15 @@ def main() -> None:
     print(f"{'':12}{'n':>4}{'matrices':>10}{'PyTorch':>12}{'patched':>12}{'smallmm':>12}{'factor':>9}")
     for name in THEIRS:
         for n in ORDERS:
-            for count in COUNTS if n <= 32 or name == "bmm" else ():
+            each = 0.0  # of PyTorch, for a matrix
+            for count in COUNTS if n <= 32 or "bmm" in name else ():
                 a = torch.randn(count, n, n, dtype=dtype, device="cuda")
                 if name in ("cholesky_ex", "eigh"):
                     a = a @ a.mT + n * torch.eye(n, dtype=dtype, device="cuda")
-                theirs = microseconds(lambda name=name, a=a: THEIRS[name](a))
+                theirs: float | None = each * count
+                if each * count < LONGEST:
+                    theirs = microseconds(lambda name=name, a=a: THEIRS[name](a))
+                    each = (theirs or 0) / count
                 with smallmm.patched("torch"):
                     patched = microseconds(lambda name=name, a=a: THEIRS[name](a))
                     served = smallmm.patch_report().served > 0
