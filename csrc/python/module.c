@@ -269,7 +269,8 @@ static PyMethodDef methods[] = {
     {"clear_loop_counts", smm_clear_loop_counts, METH_O,
      "clear_loop_counts(library, /)\n--\n\nSet the counts of 'numpy' or 'torch' to zero."},
     {"register_torch", smm_register_torch, METH_VARARGS,
-     "register_torch(cpu, cuda, /)\n--\n\nRegister kernels of aten: their operators and keys; or what PyTorch lacks."},
+     "register_torch(cpu, cuda, boxes, /)\n--\n\nRegister kernels of aten: their operators and keys; or what PyTorch "
+     "lacks."},
     {"serve_torch", smm_serve_torch, METH_O,
      "serve_torch(on, /)\n--\n\nWhether registered kernels of aten compute, or hand everything on."},
     {"set_fewest", smm_set_fewest, METH_O,

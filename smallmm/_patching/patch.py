@@ -137,6 +137,7 @@ class _NumPy(_Library):
 # --- PyTorch --------------------------------------------------------------------------------------
 
 OLDEST_TORCH = (2, 10)
+NEWEST_BOXED = 2, 13  # whose values in memory are known to be those that patch_torch.c takes in boxes
 
 
 def _torch(op: str) -> Any:
@@ -147,11 +148,14 @@ def _torch(op: str) -> Any:
         import torch
     except ImportError as why:
         raise RuntimeError(f"{op}: PyTorch cannot be imported: {why}") from why
-    version = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
-    if version < OLDEST_TORCH:
+    if _version(torch) < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))
         raise RuntimeError(f"{op}: PyTorch {torch.__version__} is too old; expected {oldest} or newer")
     return torch
+
+
+def _version(torch: Any) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
 
 
 def _use_up_the_warning(torch: Any) -> None:
@@ -170,7 +174,8 @@ def _register(op: str) -> list[str]:
     cuda = folder / "libtorch_cuda.so"
     has_cuda = torch.version.cuda is not None and cuda.exists()
     _use_up_the_warning(torch)
-    found = _core.register_torch(str(folder / "libtorch_cpu.so"), str(cuda) if has_cuda else None)
+    libraries = str(folder / "libtorch_cpu.so"), str(cuda) if has_cuda else None
+    found = _core.register_torch(*libraries, _version(torch) <= NEWEST_BOXED)
     if isinstance(found, str):
         raise RuntimeError(f"{op}: PyTorch {torch.__version__} lacks {found}; PyTorch was left unpatched")
     before = _calls("aten.bmm")

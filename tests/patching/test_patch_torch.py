@@ -665,6 +665,17 @@ def test_an_old_pytorch_is_refused(monkeypatch):
     assert not smallmm.is_patched("torch")
 
 
+def test_values_of_a_later_pytorch_are_left_alone():
+    code = """
+import torch, smallmm
+torch.__version__ = "2.14.0"
+smallmm.patch_torch()
+from smallmm._patching.patch import _pytorch
+print(sorted({x.partition(".")[0].split()[0] for x in _pytorch.kernels} & {"bmm", "baddbmm"}))
+"""
+    assert python("-c", code).stdout == "['bmm']\n"
+
+
 # --- programs -------------------------------------------------------------------------------------
 
 PROGRAM = """

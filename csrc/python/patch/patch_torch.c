@@ -375,12 +375,13 @@ static bool register_boxed(void *host, void *registrations, const char *name, bo
     return true;
 }
 
-/* Register a row's kernel for a place. 0: it is left out; -1: PyTorch refuses it. */
-static int register_kernel(void *library, void *host, int row, int place, void *registrations) {
+/* Register a row's kernel for a place; boxes: one of boxed values, too. 0: it is left out; -1: PyTorch refuses it. */
+static int register_kernel(void *library, void *host, bool boxes, int row, int place, void *registrations) {
     const torch_operator *const op = operator_of(row);
     const char *const name = has_out(row) ? op->overload : op->name;
     const int i = row - NUMPY_ROWS;
     if (kernels_of[i].boxed[place]) {
+        if (!boxes) return 0;
         former_boxed[i][place] = find_boxed(name, keys[place]);
         return former_boxed[i][place] && register_boxed(host, registrations, name, kernels_of[i].boxed[place]);
     }
@@ -391,7 +392,7 @@ static int register_kernel(void *library, void *host, int row, int place, void *
 
 /* Register kernels for all operators whose former kernels a library has, and add their names to a list. -1 with an
  * exception. */
-static int register_kernels(void *library, void *host, int place, PyObject **list) {
+static int register_kernels(void *library, void *host, bool boxes, int place, PyObject **list) {
     static void *registrations[PLACES]; /* kept */
     const char *const key = keys[place];
     if (smm_torch.aoti_torch_library_init_impl("aten", key, __FILE__, __LINE__, &registrations[place])) {
@@ -401,7 +402,7 @@ static int register_kernels(void *library, void *host, int place, PyObject **lis
     for (int row = NUMPY_ROWS; row < ROWS; row++) {
         const torch_operator *const op = operator_of(row);
         const char *const name = has_out(row) ? op->overload : op->name;
-        const int registered = register_kernel(library, host, row, place, registrations[place]);
+        const int registered = register_kernel(library, host, boxes, row, place, registrations[place]);
         if (registered < 0) PyErr_Format(PyExc_RuntimeError, "PyTorch refuses a kernel of %s for %s", name, key);
         if (registered > 0) smm_append(list, PyUnicode_FromFormat("%s %s", name, key));
         if (registered < 0 || !*list) return -1;
@@ -409,11 +410,13 @@ static int register_kernels(void *library, void *host, int place, PyObject **lis
     return 0;
 }
 
-/* register_torch(cpu, cuda): register the kernels, of the library for CUDA if that is not None, once: the operators and
- * keys that have one. A string: the function that this PyTorch lacks. */
+/* register_torch(cpu, cuda, boxes): register the kernels, of the library for CUDA if that is not None, once: the
+ * operators and keys that have one. boxes: PyTorch's values are known to lie in memory as kernels of boxed values take
+ * them. A string: the function that this PyTorch lacks. */
 PyObject *smm_register_torch(PyObject *Py_UNUSED(module), PyObject *args) {
     const char *cpu, *cuda;
-    if (!PyArg_ParseTuple(args, "sz", &cpu, &cuda)) return NULL;
+    int boxes;
+    if (!PyArg_ParseTuple(args, "szp", &cpu, &cuda, &boxes)) return NULL;
     void *const host = dlopen(cpu, RTLD_LAZY | RTLD_NOLOAD);
     if (!host) return PyErr_Format(PyExc_RuntimeError, "%s is not loaded", cpu);
     const char *missing = smm_find_torch(host);
@@ -424,8 +427,8 @@ PyObject *smm_register_torch(PyObject *Py_UNUSED(module), PyObject *args) {
     const bool has_cuda = smm_torch.aoti_torch_get_current_cuda_stream;
     if (has_cuda && smm_configure_cuda() < 0) return NULL;
     PyObject *list = PyList_New(0);
-    if (!list || register_kernels(host, host, CPU, &list) < 0 ||
-        (has_cuda && register_kernels(device, host, CUDA, &list) < 0))
+    if (!list || register_kernels(host, host, boxes, CPU, &list) < 0 ||
+        (has_cuda && register_kernels(device, host, boxes, CUDA, &list) < 0))
         Py_CLEAR(list);
     return list;
 }
