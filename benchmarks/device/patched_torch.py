@@ -2,8 +2,8 @@
 
     python -m benchmarks.device.patched_torch [float32|float64]
 
-Prints a table: microseconds of a call, device and host together, the median of several; and those of the host
-alone for calls of ten matrices.
+Prints a table: microseconds of a call, device and host together, the median of several; those of the forward
+and backward passes of two models; and those of the host alone for calls of ten matrices.
 """
 
 import argparse
@@ -68,6 +68,37 @@ def pivots_of(a: torch.Tensor) -> torch.Tensor:
     return torch.arange(1, a.shape[-1] + 1, dtype=torch.int32, device=a.device).expand(a.shape[:-1])
 
 
+def kalman_filter(a: torch.Tensor, steps: int = 5) -> torch.Tensor:
+    """The likelihood of measurements of half the states, of filters whose matrices a are."""
+    n = a.shape[-1]
+    one = torch.eye(n, dtype=a.dtype, device=a.device)
+    h, move = one[: n // 2], one + 0.1 * a / n
+    noise, p = one + a.mT @ a / n, one.expand_as(a)
+    x, total = a[..., :1], a.new_zeros(())
+    for _ in range(steps):
+        x, p = move @ x, move @ p @ move.mT + noise
+        s, error = h @ p @ h.mT + h @ h.mT, 1 - h @ x
+        gain = torch.linalg.solve(s, h @ p).mT
+        x, p = x + gain @ error, p - gain @ (h @ p)
+        total = total + (error.mT @ torch.linalg.solve(s, error)).sum() + torch.linalg.slogdet(s)[1].sum()
+    return total
+
+
+def whitening(a: torch.Tensor) -> torch.Tensor:
+    """Samples, the columns of a, with their covariance made the identity by its symmetric square root."""
+    n = a.shape[-1]
+    w, v = torch.linalg.eigh(a @ a.mT / n + torch.eye(n, dtype=a.dtype, device=a.device))
+    return ((v * w.rsqrt()[..., None, :]) @ (v.mT @ a)).square().sum()
+
+
+def trained(layer: Callable[[torch.Tensor], torch.Tensor], a: torch.Tensor) -> torch.Tensor:
+    """Its gradient."""
+    a = a.detach().requires_grad_()
+    layer(a).backward()
+    assert a.grad is not None
+    return a.grad
+
+
 def wait(_: Any = None) -> None:
     torch.cuda.synchronize()
 
@@ -127,6 +158,13 @@ def main() -> None:
                     f"{factor:>9}{'' if served else '  handed on'}",
                     flush=True,
                 )
+    print("\nforward and backward, 20,000 of 4 x 4, us: PyTorch, patched")
+    a = torch.randn(20_000, 4, 4, dtype=dtype, device="cuda")
+    for layer in (kalman_filter, whitening):
+        theirs = microseconds(lambda layer=layer: trained(layer, a))
+        with smallmm.patched("torch"):
+            patched = microseconds(lambda layer=layer: trained(layer, a))
+        print(f"{layer.__name__:14}{words(theirs):>10}{words(patched):>10}", flush=True)
     print("\nhost, us of a call of ten 3 x 3: PyTorch, patched, smallmm; and of two 100 x 100, handed on")
     small, large = (torch.randn(*shape, dtype=dtype, device="cuda") for shape in ((10, 3, 3), (2, 100, 100)))
     small = small @ small.mT + torch.eye(3, dtype=dtype, device="cuda")
