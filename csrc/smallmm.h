@@ -24,14 +24,14 @@ extern "C" {
 
 #define SMM_VERSION "0.1.0"
 
-/* Factorizations and solves take matrices of m x n with min(m, n) <= SMM_MOST_ORDER and m n <= SMM_MOST_ORDER squared.
+/* Factorizations and solves take matrices of m x n with min(m, n) <= SMM_MAX_ORDER and m n <= SMM_MAX_ORDER squared.
  * MATMUL takes any size. Solves with DIAGONALS take orders up to SMM_LONGEST, because info is counted in float32. */
-enum { SMM_MOST_ORDER = 128, SMM_LONGEST = 1 << 24 };
+enum { SMM_MAX_ORDER = 128, SMM_LONGEST = 1 << 24 };
 
 /* From this order on, systems of SOLVE_TRIDIAGONAL with SMM_UNPIVOTED, but of float16 and bfloat16, are solved in parts
  * of so many rows, which lanes and threads share. info then is the least row whose pivot is zero or infinite;
  * elimination begins at both ends of every part. */
-enum { SMM_LEAST_IN_PARTS = 1 << 13, SMM_PART = 16 };
+enum { SMM_MIN_IN_PARTS = 1 << 13, SMM_PART = 16 };
 
 /* Sums of more products than SMM_DEEP are added in chunks of SMM_CHUNK, in the order of reference/matmul.c. */
 enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };
@@ -39,7 +39,7 @@ enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };
 typedef enum smm_status {
     SMM_OK = 0,
     SMM_ERR_ARGUMENT,  /* a null pointer, a negative size or one that does not fit, a stride that splits an element */
-    SMM_ERR_ORDER,     /* a matrix too large for the kernels of a factorization: see SMM_MOST_ORDER */
+    SMM_ERR_ORDER,     /* a matrix too large for the kernels of a factorization: see SMM_MAX_ORDER */
     SMM_ERR_DTYPE,     /* the operation is not for numbers of this element type */
     SMM_ERR_ISA,       /* SMALLMM_ISA names an instruction set that is unknown or not available here */
     SMM_ERR_KERNEL,    /* SMALLMM_KERNEL names a kernel that this build does not have */
@@ -97,7 +97,7 @@ static inline smm_operand smm_stack(void *data, size_t bytes, intptr_t rows, int
     return stack;
 }
 
-enum { SMM_MOST_OPERANDS = 10 };
+enum { SMM_MAX_OPERANDS = 10 };
 
 /* The operands of each operation by name, in the order of ops.def: smm_solve_operands {a, b, x, info}, for example. */
 #define SMM_OPERAND(OP, name, ...) smm_operand name;
@@ -111,11 +111,11 @@ enum { SMM_MOST_OPERANDS = 10 };
 
 /* Batch dimensions beyond the first, innermost first. The whole call is repeated extent[0] extent[1] ... times, and
  * operand i moves by stride[d][i] bytes at the next index of dimension d. */
-enum { SMM_MOST_DIMS = 8 };
+enum { SMM_MAX_DIMS = 8 };
 typedef struct smm_outer {
     int dims;
-    intptr_t extent[SMM_MOST_DIMS];
-    intptr_t stride[SMM_MOST_DIMS][SMM_MOST_OPERANDS];
+    intptr_t extent[SMM_MAX_DIMS];
+    intptr_t stride[SMM_MAX_DIMS][SMM_MAX_OPERANDS];
 } smm_outer;
 
 /* One batched operation. Outputs must not overlap inputs.
@@ -156,7 +156,7 @@ typedef struct smm_call {
     const smm_outer *outer; /* NULL: no more batch dimensions */
     bool *failed;
     union {
-        smm_operand operand[SMM_MOST_OPERANDS];
+        smm_operand operand[SMM_MAX_OPERANDS];
         smm_operand a; /* the first of every operation */
 #define SMM_OPERATION(OP, op, ...) smm_##op##_operands op;
 #include "defs/ops.def"
@@ -165,7 +165,7 @@ typedef struct smm_call {
 } smm_call;
 
 /* If there are more nodes of memory and CPUs, all are taken for one. */
-enum { SMM_MOST_NODES = 64 };
+enum { SMM_MAX_NODES = 64 };
 
 /* How `smm_run` would run a call: a pure look-up, for people and for tests. */
 typedef struct smm_plan_info {
@@ -178,10 +178,10 @@ typedef struct smm_plan_info {
     bool nontemporal;     /* C is written around the caches */
     int threads;          /* threads that take part */
     int nodes;            /* of memory and CPUs that these belong to: their ids, in the order of their parts */
-    int node[SMM_MOST_NODES];
-    double share[SMM_MOST_NODES]; /* share of the matrices that each node computes */
+    int node[SMM_MAX_NODES];
+    double share[SMM_MAX_NODES]; /* share of the matrices that each node computes */
     intptr_t parts;      /* of each matrix that threads share, where there are few: blocks of C, spans of deep sums; */
-    intptr_t rows;       /* or of so many rows, of a long system (SMM_LEAST_IN_PARTS), whose kernel has them; else 0 */
+    intptr_t rows;       /* or of so many rows, of a long system (SMM_MIN_IN_PARTS), whose kernel has them; else 0 */
     intptr_t group;      /* matrices (deep sums: chunks) per tile when packing, staging or converting */
     double flops, bytes; /* work and compulsory traffic of the whole call */
 } smm_plan_info;
@@ -255,8 +255,8 @@ typedef struct smm_step {
     int skips;
     int to, from;
     smm_call call;
-    int value[SMM_MOST_OPERANDS];
-    intptr_t offset[SMM_MOST_OPERANDS];
+    int value[SMM_MAX_OPERANDS];
+    intptr_t offset[SMM_MAX_OPERANDS];
 } smm_step;
 
 /* A program may be a loop, as recurrences in time are: all steps run again and again. What output `from` was is input

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 NEWEST_GLIBC = (2, 36)  # of Debian 12, where .ci/run builds it
-MOST_MB = 8  # compressed
+MAX_MB = 8  # compressed
 
 
 def complaint(name: str, size: int, audited: str) -> str | None:
@@ -21,8 +21,8 @@ def complaint(name: str, size: int, audited: str) -> str | None:
         return (
             f"{name}: needs glibc {found[1]}.{found[2]}; expected {'.'.join(map(str, NEWEST_GLIBC))} or older"
         )
-    if size > MOST_MB * 1e6:
-        return f"{name}: has {size / 1e6:.1f} MB; expected at most {MOST_MB:g}"
+    if size > MAX_MB * 1e6:
+        return f"{name}: has {size / 1e6:.1f} MB; expected at most {MAX_MB:g}"
     print(f"{name}: {size / 1e6:.1f} MB, for manylinux_{found[1]}_{found[2]}")
     return None
 

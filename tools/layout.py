@@ -29,7 +29,7 @@ LINKED = (
     ("csrc/cuda/*.c", "csrc/cuda/*/*.c"),
     ("csrc/python/*.c", "csrc/python/*/*.c"),
 )
-MOST_FILES = 25  # in a folder, without __init__.py
+MAX_FILES = 25  # in a folder, without __init__.py
 SOURCES = {".py", ".sh", ".c", ".h", ".cpp", ".cuh", ".def"}
 
 
@@ -124,7 +124,7 @@ def crowded(root: Path = ROOT) -> list[str]:
         and "build" not in path.parts[len(root.parts) :]
     )
     most = counts.most_common()
-    return [f"{folder} has {n} source files, more than {MOST_FILES}" for folder, n in most if n > MOST_FILES]
+    return [f"{folder} has {n} source files, more than {MAX_FILES}" for folder, n in most if n > MAX_FILES]
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from smallmm._tools.contenders import PEERS, Contender, Job, our_own
 
 from .suite import Problem, Stack, op_of
 
-MOST_OF_PEERS = 100_000  # some take a second for that
+MAX_OF_PEERS = 100_000  # some take a second for that
 LOOPS = 2000  # matrices for those who call a function for each of them; these, or fewer of slow ones:
 LOOPING = {"qr": LOOPS, "eig": 100, "eigvals": 100}
 LOOPING_COMPLEX = dict.fromkeys(("eigh", "eigvalsh", "svd", "svdvals", "cholesky"), LOOPS)
@@ -248,10 +248,10 @@ def frameworks(problem: Problem, inputs: list[Any], out: Any) -> Iterator[Timed]
 
 def contenders(problem: Problem, stack: Stack) -> Iterator[Timed]:
     """All others, on the operands of ours and, of products, its output; of factorizations on at most
-    MOST_OF_PEERS matrices."""
+    MAX_OF_PEERS matrices."""
     inputs = stack.inputs
     if problem["op"] != "MATMUL":
-        inputs = [x[:MOST_OF_PEERS].contiguous() for x in inputs if hasattr(x, "ndim")]
+        inputs = [x[:MAX_OF_PEERS].contiguous() for x in inputs if hasattr(x, "ndim")]
     yield from vendors(problem, inputs, stack.outputs[0])
     yield from frameworks(problem, inputs, stack.outputs[0])
 

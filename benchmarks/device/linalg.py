@@ -58,8 +58,8 @@ TAKEN = _core.cuda_catalog()["ops"]  # dtypes of each
 FEW = (2, 3, 4, 8, 16, 32)
 LARGER = (33, 64, 128)
 LARGER_OPS = ("LU", "SOLVE", "INV", "CHOLESKY", "QR", "LSTSQ", "EIGH", "SVD")
-MOST = 1 << 20  # matrices of derivatives, whose host side else takes the time
-MOST_OF_EIGH = 10_000  # of PyTorch, whose library refuses many
+MAX = 1 << 20  # matrices of derivatives, whose host side else takes the time
+MAX_OF_EIGH = 10_000  # of PyTorch, whose library refuses many
 
 
 def beside(run: Run, problems: list[Problem], only: tuple[str, ...] | None = None) -> None:
@@ -130,11 +130,11 @@ def derivatives(run: Run, options: argparse.Namespace) -> None:
     theirs = {"SOLVE": "solve_ex", "INV": "inv_ex", "CHOLESKY": "cholesky_ex", "EIGH": "eigh"}
     for op, dtype, n in product(options.op or theirs, options.dtype or ("f32", "f64"), (3, 4, 8, 16, 32)):
         problem = problem_of(op, dtype, n)
-        batch = min(MOST, FOOTPRINT // 4 // bytes_of(problem))
+        batch = min(MAX, FOOTPRINT // 4 // bytes_of(problem))
         stack = Stack(problem, batch)
         for who, module, name in ((our_own(), smallmm, f"{op.lower()}_ex"),
                                   (PEERS["PyTorch"](), torch.linalg, theirs[op])):  # fmt: skip
-            count = min(batch, MOST_OF_EIGH if name == "eigh" else batch)
+            count = min(batch, MAX_OF_EIGH if name == "eigh" else batch)
             operands = [x[:count].detach().requires_grad_() for x in stack.inputs]
             call = forward_and_backward(getattr(module, name), operands)
             timed = Timed(who, f"{module.__name__}.{name}, backward", call, count)

@@ -18,7 +18,7 @@ from smallmm._tools import bench
 
 ORDERS = (3, 8, 16, 32, 64)  # 64: products alone
 COUNTS = (1000, 200_000)
-REPEATS, MOST = 15, 0.5e6  # calls of each; microseconds of a call, beyond which one is enough
+REPEATS, MAX = 15, 0.5e6  # calls of each; microseconds of a call, beyond which one is enough
 LONGEST = 5e6  # microseconds of PyTorch, beyond which those of few matrices tell: it computes one at a time
 
 THEIRS: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -110,7 +110,7 @@ def microseconds(call: Callable[[], Any]) -> float | None:
         call()  # which may compile
         wait()
         times: list[float] = []
-        while len(times) < REPEATS + 2 and not (times and times[-1] > MOST):
+        while len(times) < REPEATS + 2 and not (times and times[-1] > MAX):
             times.append(sample(call, 1) / 1e3)
         return statistics.median(times[2:] or times)
     except RuntimeError:  # of memory, or cuSOLVER's for counts beyond its own

@@ -37,7 +37,7 @@ OF_MATRICES = (
 )
 WITH_OTHERS = ("matmul", "matvec", "vecmat", "solve")
 LAYOUTS = ("dense", "transposed", "every second", "strided rows", "matrices last")
-MOST_BYTES = 1 << 26  # of a stack
+MAX_BYTES = 1 << 26  # of a stack
 ORDERS = ((8, "1-8"), (32, "9-32"), (64, "33-64"), (128, "65-128"))
 COUNTS = ((7, "1-7"), (63, "8-63"), (math.inf, "64 and more"))
 
@@ -54,7 +54,7 @@ def drawn(rng: np.random.Generator) -> Case:
     function = str(rng.choice([*OF_MATRICES, *WITH_OTHERS]))
     n = int(2 ** rng.uniform(0, 7.01))
     dtype = str(rng.choice([*TYPES]))
-    most = max(1, min(20_000, MOST_BYTES // (16 * n * n)))
+    most = max(1, min(20_000, MAX_BYTES // (16 * n * n)))
     return Case(function, n, int(most ** rng.uniform(0, 1)), dtype, str(rng.choice(LAYOUTS)))
 
 

@@ -26,9 +26,9 @@ void run_mkl_jit(void (*kernel)(void *, void *, void *, void *), void *jitter, c
     for (intptr_t q = 0; q < batch; q++) kernel(jitter, a + q * a_batch, b + q * b_batch, c + q * c_batch);
 }
 
-/* LAPACKE, and MKL's compact routines, on stacks of order n <= MOST, by columns: of the transposes of stacks by
+/* LAPACKE, and MKL's compact routines, on stacks of order n <= MAX, by columns: of the transposes of stacks by
  * rows. They overwrite their operands, so each matrix is copied first. */
-enum { BY_COLUMNS = 102, MOST = 32 };
+enum { BY_COLUMNS = 102, MAX = 32 };
 
 typedef int lu_routine(int layout, int m, int n, void *a, int lda, int *pivots);
 typedef int solve_routine(int layout, int n, int nrhs, void *a, int lda, int *pivots, void *b, int ldb);
@@ -47,8 +47,8 @@ void run_getrf(lu_routine *getrf, const char *a, char *lu, int *pivots, intptr_t
 
 void run_gesv(solve_routine *gesv, const char *a, const char *b, char *x, intptr_t n, intptr_t size, intptr_t batch) {
     const intptr_t matrix = n * n * size, column = n * size;
-    double copy[MOST * MOST];
-    int pivots[MOST];
+    double copy[MAX * MAX];
+    int pivots[MAX];
     memcpy(x, b, batch * column);
     for (intptr_t q = 0; q < batch; q++) {
         memcpy(copy, a + q * matrix, matrix);
@@ -59,19 +59,19 @@ void run_gesv(solve_routine *gesv, const char *a, const char *b, char *x, intptr
 void run_getri(lu_routine *getrf, inverse_routine *getri, const char *a, char *inverse, intptr_t n, intptr_t size,
                intptr_t batch) {
     const intptr_t matrix = n * n * size;
-    double work[MOST * MOST];
-    int pivots[MOST];
+    double work[MAX * MAX];
+    int pivots[MAX];
     for (intptr_t q = 0; q < batch; q++) {
         memcpy(inverse + q * matrix, a + q * matrix, matrix);
         getrf(BY_COLUMNS, n, n, inverse + q * matrix, n, pivots);
-        getri(BY_COLUMNS, n, inverse + q * matrix, n, pivots, work, MOST * MOST);
+        getri(BY_COLUMNS, n, inverse + q * matrix, n, pivots, work, MAX * MAX);
     }
 }
 
 void run_det(lu_routine *getrf, const char *a, char *det, intptr_t n, intptr_t size, intptr_t batch) {
     const intptr_t matrix = n * n * size;
-    double lu[MOST * MOST];
-    int pivots[MOST];
+    double lu[MAX * MAX];
+    int pivots[MAX];
     for (intptr_t q = 0; q < batch; q++) {
         memcpy(lu, a + q * matrix, matrix);
         getrf(BY_COLUMNS, n, n, lu, n, pivots);
@@ -99,13 +99,13 @@ void run_potrf(cholesky_routine *potrf, const char *a, char *l, intptr_t n, intp
 void run_qr(qr_routine *geqrf, form_q_routine *orgqr, const char *a, char *q, char *r, intptr_t n, intptr_t size,
             intptr_t batch) {
     const intptr_t matrix = n * n * size;
-    double tau[MOST], work[MOST * MOST];
+    double tau[MAX], work[MAX * MAX];
     memset(r, 0, batch * matrix);
     for (intptr_t i = 0; i < batch; i++, q += matrix, r += matrix) {
         memcpy(q, a + i * matrix, matrix);
-        geqrf(BY_COLUMNS, n, n, q, n, tau, work, MOST * MOST);
+        geqrf(BY_COLUMNS, n, n, q, n, tau, work, MAX * MAX);
         for (intptr_t j = 0; j < n; j++) memcpy(r + j * n * size, q + j * n * size, (j + 1) * size);
-        orgqr(BY_COLUMNS, n, n, n, q, n, tau, work, MOST * MOST);
+        orgqr(BY_COLUMNS, n, n, n, q, n, tau, work, MAX * MAX);
     }
 }
 
@@ -126,9 +126,9 @@ typedef struct compact {
 /* c: the factor or the inverse of each matrix of a; tau: (batch, n), of geqrf. The buffers hold at_a_time matrices. */
 void run_compact(const compact *f, char *a, char *c, char *tau, char *packed, char *packed_tau, char *work,
                  intptr_t work_elements, intptr_t n, intptr_t size, intptr_t batch) {
-    enum { MOST_AT_A_TIME = 4096 };
-    const void *from[MOST_AT_A_TIME];
-    void *to[MOST_AT_A_TIME];
+    enum { MAX_AT_A_TIME = 4096 };
+    const void *from[MAX_AT_A_TIME];
+    void *to[MAX_AT_A_TIME];
     for (intptr_t first = 0; first < batch; first += f->at_a_time) {
         const int count = batch - first < f->at_a_time ? batch - first : f->at_a_time, lwork = work_elements;
         int info = 0;

@@ -1,5 +1,5 @@
 """For how many matrices a loop of smallmm within NumPy's ufunc is faster than NumPy's own: material for the
-rows SMM_LEAST of csrc/python/patched.def.
+rows SMM_MIN_BATCH of csrc/python/patched.def.
 
     SMALLMM_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks.tune.patched [ufunc ...]
 
@@ -24,7 +24,7 @@ COUNTS = (1, 2, 4, 8, 16, 64, 512)
 TYPES = {"f": "F32", "d": "F64", "F": "C64", "D": "C128"}
 GAIN = 0.95
 NEVER = 2**40
-BURST, TURNS, MOST = (
+BURST, TURNS, MAX = (
     50e-6,
     12,
     0.02,
@@ -58,7 +58,7 @@ def times(call: Callable[[], Any]) -> tuple[float, float]:
             best[which] = min(best[which], sample(call, repeats) / 1e9)
         if not turn:
             repeats = max(1, int(BURST / max(best)))
-        elif max(best) > MOST / 4 and turn > 2:
+        elif max(best) > MAX / 4 and turn > 2:
             break
     return best[0], best[1]
 
@@ -77,7 +77,7 @@ def least_of(call_for: Callable[[int], Callable[[], Any]]) -> tuple[int, dict[in
     for count in COUNTS:
         ours, theirs = times(call_for(count))
         ratios[count] = ours / theirs
-        if theirs * 4 > MOST:
+        if theirs * 4 > MAX:
             break
     pays = NEVER
     for count in reversed(ratios):
@@ -100,7 +100,7 @@ def print_rows(name: str, words: str, found: dict[int, tuple[int, dict[int, floa
     for order, least in rows:
         if least < NEVER or order != rows[-1][0]:
             matrices = "NEVER" if least == NEVER else least
-            print(f"SMM_LEAST({name}, {words}, {order}, {matrices})", flush=True)
+            print(f"SMM_MIN_BATCH({name}, {words}, {order}, {matrices})", flush=True)
 
 
 def main(names: list[str]) -> None:

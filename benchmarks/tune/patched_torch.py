@@ -1,5 +1,5 @@
 """For how many matrices a kernel of smallmm within PyTorch's operator is faster than its own, on the CPU:
-material for the rows SMM_LEAST of csrc/python/patch/patched_torch.def, found as patched.py finds NumPy's.
+material for the rows SMM_MIN_BATCH of csrc/python/patch/patched_torch.def, found as patched.py finds NumPy's.
 
     SMALLMM_NUM_THREADS=1 python -m benchmarks.tune.patched_torch [operator ...]
 """

@@ -42,7 +42,7 @@ OPS = {  # how often each is drawn; LARGE: products above the order of tuned row
 SOLVES = ("LU_SOLVE", "SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR", "LSTSQ")
 TALL = ("QR", "QR_R", "QR_RAW", "LSTSQ", "SVD", "SVDVALS")
 FOOTPRINTS = (1 << 26, 1 << 28)  # bytes of a large batch, beyond the caches
-MOST_SMALL = 4096  # matrices of a batch that is planned as a small one (csrc/cuda/describe.c)
+MAX_SMALL = 4096  # matrices of a batch that is planned as a small one (csrc/cuda/describe.c)
 LARGE_ELEMENTS, LARGE_PRODUCTS = 1 << 25, 1 << 34  # at most
 EACH = 16  # candidates of a problem
 LIKELY = 100  # of the fastest by a model, if there is one, half of them are taken
@@ -83,7 +83,7 @@ def draw(chance: random.Random, ops: dict[str, int] = OPS) -> tuple[Problem, int
     if chance.random() < 0.3:
         return problem | {"small": 1}, int(2 ** chance.uniform(5, 12))
     most = bytes_of(problem)
-    return problem | {"small": 0}, max(MOST_SMALL + 1, int(chance.uniform(*FOOTPRINTS) / most)) | 1
+    return problem | {"small": 0}, max(MAX_SMALL + 1, int(chance.uniform(*FOOTPRINTS) / most)) | 1
 
 
 def draw_large(chance: random.Random) -> tuple[Problem, int]:

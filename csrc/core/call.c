@@ -4,16 +4,16 @@
 
 #include "core.h"
 
-bool smm_add_dimension(smm_outer *to, intptr_t extent, const intptr_t stride[SMM_MOST_OPERANDS]) {
+bool smm_add_dimension(smm_outer *to, intptr_t extent, const intptr_t stride[SMM_MAX_OPERANDS]) {
     if (extent == 1) return true;
     const int last = to->dims - 1;
     bool merges = last >= 0;
-    for (int i = 0; i < SMM_MOST_OPERANDS && merges; i++) merges = stride[i] == to->stride[last][i] * to->extent[last];
+    for (int i = 0; i < SMM_MAX_OPERANDS && merges; i++) merges = stride[i] == to->stride[last][i] * to->extent[last];
     if (merges) {
         to->extent[last] *= extent;
         return true;
     }
-    if (to->dims == SMM_MOST_DIMS) return false;
+    if (to->dims == SMM_MAX_DIMS) return false;
     memcpy(to->stride[to->dims], stride, sizeof to->stride[0]);
     to->extent[to->dims++] = extent;
     return true;
@@ -29,7 +29,7 @@ int smm_longest_dimension(const smm_outer *x) {
 
 void smm_take_batch(smm_call *call, smm_outer *from, int own) {
     call->batch = from->dims ? from->extent[own] : 1;
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) call->operand[i].batch = from->dims ? from->stride[own][i] : 0;
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) call->operand[i].batch = from->dims ? from->stride[own][i] : 0;
     for (int d = own + 1; d < from->dims; d++) {
         from->extent[d - 1] = from->extent[d];
         memcpy(from->stride[d - 1], from->stride[d], sizeof from->stride[d]);
@@ -47,10 +47,10 @@ intptr_t smm_runs(const smm_call *call) {
 smm_call smm_run_of(const smm_call *call, intptr_t r) {
     smm_call run = *call;
     run.outer = NULL;
-    intptr_t offset[SMM_MOST_OPERANDS] = {0};
+    intptr_t offset[SMM_MAX_OPERANDS] = {0};
     for (int d = 0; call->outer && d < call->outer->dims; d++) {
         const intptr_t index = r % call->outer->extent[d];
-        for (int i = 0; i < SMM_MOST_OPERANDS; i++) offset[i] += index * call->outer->stride[d][i];
+        for (int i = 0; i < SMM_MAX_OPERANDS; i++) offset[i] += index * call->outer->stride[d][i];
         r /= call->outer->extent[d];
     }
     for (int i = 0; i < smm_operations[call->op].count; i++)
@@ -84,7 +84,7 @@ bool smm_as_interleaved_real(smm_call *call, smm_outer *outer, unsigned pairs) {
     const bool by_rows = pairs & 1; /* A is complex */
     const intptr_t part = smm_size(call->dtype);
     intptr_t one = 1, *const sizes[SMM_SIZES] = {&one, &call->m, &call->n, &call->k};
-    intptr_t *const size = sizes[doubled(call->op, by_rows)], stride[SMM_MOST_OPERANDS] = {0};
+    intptr_t *const size = sizes[doubled(call->op, by_rows)], stride[SMM_MAX_OPERANDS] = {0};
     bool even = true;
     for (int i = 0; i < smm_operations[call->op].count; i++) {
         if (!(pairs >> i & 1)) continue;
@@ -137,7 +137,7 @@ smm_overlap smm_overlap_of(const smm_call *call) {
     const smm_roles *roles = &smm_roles_of[call->op];
     smm_overlap found = SMM_APART;
     if (!call->batch || !smm_runs(call)) return found;
-    smm_span spans[SMM_MOST_OPERANDS];
+    smm_span spans[SMM_MAX_OPERANDS];
     for (int i = 0; i < operation->count; i++) spans[i] = smm_span_of(call, i);
     for (int i = 0; i < operation->count; i++) {
         if (!(operation->operand[i].direction & SMM_WRITTEN)) continue;

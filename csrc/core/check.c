@@ -20,7 +20,7 @@ smm_status smm_check(const smm_call *call) {
     for (int d = 0; call->outer && d < call->outer->dims; d++)
         if (!call->outer->extent[d]) return SMM_ERR_EMPTY;
     const smm_operation *operation = &smm_operations[call->op];
-    smm_span spans[SMM_MOST_OPERANDS];
+    smm_span spans[SMM_MAX_OPERANDS];
     for (int i = 0; i < operation->count; i++) {
         intptr_t rows, cols;
         smm_sizes_of(call->op, i, call->m, call->n, call->k, &rows, &cols);

@@ -10,10 +10,10 @@
 
 /* Bytes of a tile of the im2col matrix, which stays in L2 beside the filters, and its most columns. A tile has whole
  * steps of WIDTH vectors, which kernels keep in registers. */
-enum { TILE_BYTES = 128 * 1024, MOST_COLUMNS = 512, WIDTH = 3 };
+enum { TILE_BYTES = 128 * 1024, MAX_COLUMNS = 512, WIDTH = 3 };
 
 /* Units of work per thread, so that all end together; and the least filters of a unit, which share the gathering. */
-enum { UNITS = 4, LEAST_FILTERS = 16 };
+enum { UNITS = 4, MIN_FILTERS = 16 };
 
 typedef struct piece {
     intptr_t at, count; /* columns of the tile */
@@ -24,8 +24,8 @@ typedef struct piece {
 
 /* Where a thread's workspace holds them: pieces, and numbers that are only stored on their way. */
 typedef struct program_workspace {
-    piece pieces[MOST_COLUMNS];
-    alignas(SMM_LINE) char stored[SMM_PROGRAM_WORKSPACE - MOST_COLUMNS * sizeof(piece) - SMM_LINE];
+    piece pieces[MAX_COLUMNS];
+    alignas(SMM_LINE) char stored[SMM_PROGRAM_WORKSPACE - MAX_COLUMNS * sizeof(piece) - SMM_LINE];
 } program_workspace;
 _Static_assert(sizeof(program_workspace) <= SMM_PROGRAM_WORKSPACE, "pieces fit");
 _Static_assert((intptr_t)WIDTH * 64 * SMM_DEEP <= SMM_CONVERTED, "the narrowest tile fits");
@@ -59,16 +59,16 @@ static bool is_valid(const smm_convolution *c) {
 }
 
 static void choose_tiles(job *x) {
-    const intptr_t step = WIDTH * x->kernels->lanes, terms = greatest(1, x->deep ? SMM_CHUNK : x->depth);
-    const intptr_t fitting = least(TILE_BYTES / (terms * x->size), MOST_COLUMNS) / step * step;
-    const intptr_t most = greatest(step, fitting), even = smm_pieces(x->pixels, smm_pieces(x->pixels, most));
-    x->columns = least(x->pixels, smm_pieces(even, step) * step);
+    const intptr_t step = WIDTH * x->kernels->lanes, terms = max_of(1, x->deep ? SMM_CHUNK : x->depth);
+    const intptr_t fitting = min_of(TILE_BYTES / (terms * x->size), MAX_COLUMNS) / step * step;
+    const intptr_t most = max_of(step, fitting), even = smm_pieces(x->pixels, smm_pieces(x->pixels, most));
+    x->columns = min_of(x->pixels, smm_pieces(even, step) * step);
     x->tiles = smm_pieces(x->pixels, x->columns);
     const intptr_t sums = x->deep ? smm_partial_sums(smm_pieces(x->depth, SMM_CHUNK)) : 1;
     const intptr_t fit = SMM_SUMS / (sums * x->columns * x->size);
     const intptr_t wanted = x->threads > 1 ? smm_pieces(UNITS * x->threads, x->runs * x->tiles) : 1;
-    const intptr_t share = greatest(LEAST_FILTERS, smm_pieces(x->c.filters, wanted));
-    x->blocks = smm_pieces(x->c.filters, least(fit, share));
+    const intptr_t share = max_of(MIN_FILTERS, smm_pieces(x->c.filters, wanted));
+    x->blocks = smm_pieces(x->c.filters, min_of(fit, share));
     x->filters = smm_pieces(x->c.filters, x->blocks);
     x->blocks = smm_pieces(x->c.filters, x->filters);
     x->units = x->runs * x->tiles * x->blocks;
@@ -182,7 +182,7 @@ static void find_pieces(worker *t, intptr_t run, intptr_t tile) {
         t->y += smm_offset_of(c->batch, 0, 2, run / c->groups);
     }
     const intptr_t first = tile * x->columns;
-    t->columns = least(x->columns, x->pixels - first);
+    t->columns = min_of(x->columns, x->pixels - first);
     t->pieces = 0;
     t->padded = false;
     const intptr_t inner = x->by_images ? c->images : c->columns.outputs;
@@ -191,7 +191,7 @@ static void find_pieces(worker *t, intptr_t run, intptr_t tile) {
         const intptr_t pixel = first + at, index[3] = {pixel % inner, pixel / inner % middle, pixel / inner / middle};
         const intptr_t image = index[x->by_images ? 0 : 2], column = index[x->by_images ? 1 : 0];
         const intptr_t row = index[x->by_images ? 2 : 1];
-        count = least(inner - index[0], t->columns - at);
+        count = min_of(inner - index[0], t->columns - at);
         t->own->pieces[t->pieces++] = (piece){
             .at = at,
             .count = count,
@@ -219,9 +219,9 @@ static met meet(const job *x, const piece *p, intptr_t tap) {
     if (x->by_images) {
         if (column < 0 || column >= columns->inputs) return (met){0};
     } else {
-        if (column < 0) m.from = least(p->count, smm_pieces(-column, columns->stride));
+        if (column < 0) m.from = min_of(p->count, smm_pieces(-column, columns->stride));
         const intptr_t left = columns->inputs - column;
-        m.to = greatest(m.from, left > 0 ? least(p->count, smm_pieces(left, columns->stride)) : 0);
+        m.to = max_of(m.from, left > 0 ? min_of(p->count, smm_pieces(left, columns->stride)) : 0);
     }
     m.offset = p->image + row * x->c.x_stride.row + column * x->c.x_stride.column;
     return m;
@@ -241,7 +241,7 @@ static void gather_piece(worker *t, const piece *p, intptr_t tap, intptr_t first
     if (channel == size && step != size && !x->is_stored && count > 1) { /* transposed by vectors */
         const intptr_t most = SMM_C_BUFFER / (count * size);
         for (intptr_t i = first, some; i < last; i += some) {
-            some = least(last - i, most);
+            some = min_of(last - i, most);
             const smm_operand part = {(void *)(uintptr_t)(from + i * channel), 0, channel, step};
             x->kernels->pack(t->workspace->c, &part, some, count, 1, false);
             for (intptr_t j = 0; j < some; j++, to += row)
@@ -278,7 +278,7 @@ static void gather(worker *t, intptr_t first, intptr_t rows, char *to) {
     }
     const intptr_t most = sizeof t->own->stored / (t->columns * x->stored);
     for (intptr_t done = 0, some; done < rows; done += some) {
-        some = least(most, rows - done);
+        some = min_of(most, rows - done);
         gather_rows(t, first + done, some, t->own->stored);
         const smm_grid grid = {t->own->stored, {some * t->columns, 1, 1}, {x->stored}};
         x->kernels->stored[x->c.dtype - SMM_COMPUTED_TYPES].widen(to + done * t->columns * x->size, &grid);
@@ -294,10 +294,10 @@ static void scatter(worker *t, intptr_t first, intptr_t filters, char *sums) {
         const piece *p = &t->own->pieces[i];
         char *const y = p->y + first * channel, *const from = sums + p->at * size;
         if (channel == size && step != size && !x->is_stored) { /* transposed by vectors */
-            const intptr_t few = least(filters, SMM_C_BUFFER / size), most = SMM_C_BUFFER / (few * size);
+            const intptr_t few = min_of(filters, SMM_C_BUFFER / size), most = SMM_C_BUFFER / (few * size);
             for (intptr_t f = 0; f < filters; f += few)
                 for (intptr_t j = 0; j < p->count; j += most) {
-                    const intptr_t some = least(most, p->count - j), wide = least(few, filters - f);
+                    const intptr_t some = min_of(most, p->count - j), wide = min_of(few, filters - f);
                     const smm_operand part = {from + f * row + j * size, 0, size, row};
                     x->kernels->pack(t->workspace->c, &part, some, wide, 1, false);
                     for (intptr_t l = 0; l < some; l++)
@@ -359,7 +359,7 @@ static smm_status sum(worker *t, intptr_t first, intptr_t filters, smm_operand c
     const intptr_t bytes = filters * t->columns * x->size;
     char *end = t->workspace->sums;
     for (intptr_t term = 0; term < x->depth; term += SMM_CHUNK) {
-        const intptr_t terms = least(SMM_CHUNK, x->depth - term);
+        const intptr_t terms = min_of(SMM_CHUNK, x->depth - term);
         gather(t, term, terms, t->workspace->converted);
         const smm_operand chunk = {end, 0, t->columns * x->size, x->size};
         const smm_status status = multiply(t, first, filters, term, terms, chunk);
@@ -373,7 +373,7 @@ static smm_status sum(worker *t, intptr_t first, intptr_t filters, smm_operand c
 static smm_status run_unit(worker *t, intptr_t unit) {
     const job *x = t->job;
     const intptr_t tile = unit / x->blocks, first = unit % x->blocks * x->filters;
-    const intptr_t filters = least(x->filters, x->c.filters - first);
+    const intptr_t filters = min_of(x->filters, x->c.filters - first);
     if (t->gathered != tile) {
         find_pieces(t, tile / x->tiles, tile % x->tiles);
         if (!x->deep) gather(t, 0, x->depth, t->workspace->converted);

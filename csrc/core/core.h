@@ -59,14 +59,14 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan);
  * Converted operands lie densely in a thread's buffer, whose address is not known yet: the plan assumes SMM_LINE. The
  * other operands are the caller's. */
 typedef struct smm_tiles {
-    smm_plan plan;                  /* of a tile */
-    char *place[SMM_MOST_OPERANDS]; /* of the caller's operands, in the buffer; NULL: not converted */
-    intptr_t batch, bytes;          /* matrices of a tile; bytes of the buffer */
+    smm_plan plan;                 /* of a tile */
+    char *place[SMM_MAX_OPERANDS]; /* of the caller's operands, in the buffer; NULL: not converted */
+    intptr_t batch, bytes;         /* matrices of a tile; bytes of the buffer */
 } smm_tiles;
 
 smm_status smm_plan_tiles(const smm_plan *whole, smm_tiles *tiles);
 
-static inline intptr_t greatest(intptr_t x, intptr_t y) { return x > y ? x : y; }
+static inline intptr_t max_of(intptr_t x, intptr_t y) { return x > y ? x : y; }
 static inline intptr_t smm_abs(intptr_t x) { return x < 0 ? -x : x; }
 
 /* Whether a matrix is read and written column by column. */
@@ -105,7 +105,7 @@ static inline size_t smm_bytes_of_call(smm_op op) {
 }
 
 /* The most matrices of all repetitions: their number, and what is computed with it, does not overflow. */
-#define SMM_MOST_MATRICES 0x1p62
+#define SMM_MAX_MATRICES 0x1p62
 
 /* call.c: how often a call is repeated by its outer dimensions, and repetition r of it, which has none. */
 intptr_t smm_runs(const smm_call *call);
@@ -123,7 +123,7 @@ static inline intptr_t smm_offset_of(const smm_outer *x, int first, int i, intpt
 
 /* call.c: add a dimension outside those that a call has. It merges with the last if every operand steps evenly through
  * both. False: there are too many. */
-bool smm_add_dimension(smm_outer *to, intptr_t extent, const intptr_t stride[SMM_MOST_OPERANDS]);
+bool smm_add_dimension(smm_outer *to, intptr_t extent, const intptr_t stride[SMM_MAX_OPERANDS]);
 /* One dimension becomes the batch of the call, the others its outer ones. On a CPU the longest becomes the batch if the
  * innermost is short, because each repetition starts a kernel. */
 void smm_take_batch(smm_call *call, smm_outer *from, int own);
@@ -259,7 +259,7 @@ void smm_tree_sum(const smm_kernels *kernels, char *sums, char *end, intptr_t el
 /* The number of pieces of that length in a whole, rounded up. */
 static inline intptr_t smm_pieces(intptr_t whole, intptr_t length) { return (whole + length - 1) / length; }
 
-/* parts.c: systems of SOLVE_TRIDIAGONAL without row exchanges, of SMM_LEAST_IN_PARTS rows or more, are solved in parts.
+/* parts.c: systems of SOLVE_TRIDIAGONAL without row exchanges, of SMM_MIN_IN_PARTS rows or more, are solved in parts.
  * The order alone decides that, so that a system has the same bits in every batch and everywhere; but types that are
  * only stored are not, whose numbers would be rounded in between. */
 bool smm_is_in_parts(const smm_call *call);
@@ -267,8 +267,8 @@ bool smm_is_in_parts(const smm_call *call);
 /* Solve the systems of a call that is in parts, by these kernels. */
 smm_status smm_run_in_parts(const smm_call *call, const smm_parts_kernels *kernels);
 /* The orders of a system's levels, the first of which is the system; how many there are. */
-enum { SMM_MOST_LEVELS = 7 };
-int smm_levels_of(intptr_t n, intptr_t orders[SMM_MOST_LEVELS]);
+enum { SMM_MAX_LEVELS = 7 };
+int smm_levels_of(intptr_t n, intptr_t orders[SMM_MAX_LEVELS]);
 
 /* reference/: the oracle of the tests, and what runs where a matrix has no element. */
 void smm_reference(const smm_call *call);

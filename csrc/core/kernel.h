@@ -129,6 +129,6 @@ static inline const smm_operand *smm_info(const smm_call *call) { return &call->
  * wrong). */
 enum { SMM_SUSPECT = -1, SMM_OVERFLOW = -2 };
 
-static inline intptr_t least(intptr_t x, intptr_t y) { return x < y ? x : y; }
+static inline intptr_t min_of(intptr_t x, intptr_t y) { return x < y ? x : y; }
 
 #endif

@@ -30,7 +30,7 @@ typedef struct many {
 static intptr_t blocks_before(const many *x, size_t i, intptr_t unit) {
     if (unit >= x->start[i + 1]) return x->share[i].blocks;
     const double portion = (double)(unit - x->start[i]) / (double)(x->start[i + 1] - x->start[i]);
-    return portion <= 0 ? 0 : least(x->share[i].blocks, (intptr_t)(portion * (double)x->share[i].blocks));
+    return portion <= 0 ? 0 : min_of(x->share[i].blocks, (intptr_t)(portion * (double)x->share[i].blocks));
 }
 
 /* The call to which a unit of work belongs. */
@@ -46,7 +46,7 @@ static size_t share_at(const many *x, intptr_t unit) {
 static bool run_blocks(share *x, intptr_t first, intptr_t last) {
     if (x->plan.parts > 1) return smm_run_parts(&x->job, first, last);
     const intptr_t matrices = x->plan.runs * x->plan.call.batch;
-    return smm_run_range(&x->job, first * x->plan.chunk, least(matrices, last * x->plan.chunk));
+    return smm_run_range(&x->job, first * x->plan.chunk, min_of(matrices, last * x->plan.chunk));
 }
 
 static bool run_units(void *context, intptr_t first, intptr_t last) {
@@ -70,7 +70,7 @@ static const void *address_of_unit(const void *context, intptr_t unit) {
     const smm_plan *plan = &x->share[i].plan;
     const intptr_t each = plan->parts > 1 ? plan->parts : 1, chunk = plan->parts > 1 ? 1 : plan->chunk;
     const intptr_t matrix = blocks_before(x, i, unit) / each * chunk;
-    if (plan->largest >= 0) return smm_address_of(plan, least(matrix, plan->runs * plan->call.batch - 1));
+    if (plan->largest >= 0) return smm_address_of(plan, min_of(matrix, plan->runs * plan->call.batch - 1));
     return plan->call.a.data;
 }
 
@@ -116,7 +116,7 @@ static smm_status add_calls(many *x, const smm_call *calls, size_t count, smm_st
 }
 
 static int threads_of(const many *x, int threads) {
-    return (int)least(threads, 1 + x->start[x->count] / UNITS_OF_A_THREAD);
+    return (int)min_of(threads, 1 + x->start[x->count] / UNITS_OF_A_THREAD);
 }
 
 static smm_home home_of_many(const many *x) { return (smm_home){x->is_large ? address_of_unit : NULL, x}; }

@@ -44,7 +44,7 @@ const smm_roles smm_roles_of[SMM_OPS] = {
 
 /* Every operand is given its workspace in a call. */
 #define SMM_OPERATION(OP, op, ...) \
-    _Static_assert(sizeof(smm_##op##_operands) <= SMM_MOST_OPERANDS * sizeof(smm_operand), #OP);
+    _Static_assert(sizeof(smm_##op##_operands) <= SMM_MAX_OPERANDS * sizeof(smm_operand), #OP);
 #include "../defs/ops.def"
 #undef SMM_OPERATION
 

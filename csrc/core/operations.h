@@ -32,7 +32,7 @@ typedef struct smm_operand_row {
 typedef struct smm_operation {
     const char *name, *what;
     int count; /* of operands */
-    smm_operand_row operand[SMM_MOST_OPERANDS];
+    smm_operand_row operand[SMM_MAX_OPERANDS];
 } smm_operation;
 
 extern const smm_operation smm_operations[SMM_OPS];

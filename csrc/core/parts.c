@@ -15,11 +15,11 @@
 #include "core.h"
 
 bool smm_is_in_parts(const smm_call *call) {
-    return call->op == SMM_OP_SOLVE_TRIDIAGONAL && call->form & SMM_UNPIVOTED && call->n >= SMM_LEAST_IN_PARTS &&
+    return call->op == SMM_OP_SOLVE_TRIDIAGONAL && call->form & SMM_UNPIVOTED && call->n >= SMM_MIN_IN_PARTS &&
            !smm_is_stored(call->dtype);
 }
 
-int smm_levels_of(intptr_t n, intptr_t orders[SMM_MOST_LEVELS]) {
+int smm_levels_of(intptr_t n, intptr_t orders[SMM_MAX_LEVELS]) {
     int count = 0;
     for (orders[count++] = n; n >= SMM_PART; orders[count++] = n) n = smm_pieces(n, SMM_PART);
     return count;
@@ -29,7 +29,7 @@ int smm_levels_of(intptr_t n, intptr_t orders[SMM_MOST_LEVELS]) {
 
 /* Those of a system, and behind them one without rows. */
 typedef struct levels {
-    smm_level level[SMM_MOST_LEVELS + 1];
+    smm_level level[SMM_MAX_LEVELS + 1];
     int count;
 } levels;
 
@@ -47,7 +47,7 @@ static smm_operand line_at(char **workspace, intptr_t n, intptr_t cols, intptr_t
 }
 
 static intptr_t workspace_of(const smm_call *call) {
-    intptr_t orders[SMM_MOST_LEVELS], bytes = 0;
+    intptr_t orders[SMM_MAX_LEVELS], bytes = 0;
     for (int i = smm_levels_of(call->n, orders) - 1; i > 0; i--)
         bytes += orders[i] * (3 + call->k) * smm_size(call->dtype);
     return bytes;
@@ -58,7 +58,7 @@ static levels levels_of(const smm_call *one, char *workspace) {
     const smm_solve_tridiagonal_operands *o = &one->solve_tridiagonal;
     levels s = {.level[0] = {one->dtype, one->n, one->k, 1, o->dl, o->d, o->du, o->b, o->x}};
     s.level[0].dl.data = (char *)o->dl.data - o->dl.row;
-    intptr_t orders[SMM_MOST_LEVELS];
+    intptr_t orders[SMM_MAX_LEVELS];
     s.count = smm_levels_of(one->n, orders);
     for (int i = 1; i < s.count; i++) {
         smm_level *const x = &s.level[i];
@@ -84,7 +84,7 @@ static bool do_blocks(void *context, intptr_t first, intptr_t last) {
     job *const x = context;
     const intptr_t parts = smm_pieces(x->level->n, SMM_PART);
     for (intptr_t i = first; i < last && smm_should_continue(x->way->watch); i++) {
-        const int32_t row = x->work(x->level, x->level + 1, i * BLOCK, least(parts, (i + 1) * BLOCK));
+        const int32_t row = x->work(x->level, x->level + 1, i * BLOCK, min_of(parts, (i + 1) * BLOCK));
         int32_t was = __atomic_load_n(&x->row, __ATOMIC_RELAXED);
         while (row < was && !__atomic_compare_exchange_n(&x->row, &was, row, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     }
@@ -105,9 +105,9 @@ static bool solve(const smm_call *one, const way *way, char *workspace) {
     const levels s = levels_of(one, workspace);
     int32_t *const info = one->solve_tridiagonal.info.data;
     int32_t row = SMM_NO_ROW;
-    for (int i = 0; i + 1 < s.count; i++) row = (int32_t)least(row, do_level(way, way->kernels->reduce, &s.level[i]));
+    for (int i = 0; i + 1 < s.count; i++) row = (int32_t)min_of(row, do_level(way, way->kernels->reduce, &s.level[i]));
     for (int i = s.count - 1; i >= 0; i--)
-        row = (int32_t)least(row, do_level(way, way->kernels->substitute, &s.level[i]));
+        row = (int32_t)min_of(row, do_level(way, way->kernels->substitute, &s.level[i]));
     const bool bad = row != SMM_NO_ROW;
     if (!smm_should_continue(way->watch)) return false;
     if (bad) smm_fill_nan(&s.level[0].x, 0, s.level[0].dtype, s.level[0].n, s.level[0].k);

@@ -68,7 +68,7 @@ static view view_of(smm_call *c, int i) {
 /* The operands of a call. */
 typedef struct views {
     int count;
-    view of[SMM_MOST_OPERANDS];
+    view of[SMM_MAX_OPERANDS];
     const view *result; /* NULL: it has none */
 } views;
 
@@ -98,12 +98,12 @@ static bool is_valid_view(const view *v, const smm_call *c, int i) {
 static bool are_sizes_valid(const smm_call *c) {
     switch (c->op) {
     case SMM_OP_QR:
-    case SMM_OP_QR_R: return c->k == least(c->m, c->n) || c->k == c->m;
+    case SMM_OP_QR_R: return c->k == min_of(c->m, c->n) || c->k == c->m;
     case SMM_OP_LU:
     case SMM_OP_QR_RAW:
     case SMM_OP_SVD:
     case SMM_OP_SVD_FULL:
-    case SMM_OP_SVDVALS: return c->k == least(c->m, c->n);
+    case SMM_OP_SVDVALS: return c->k == min_of(c->m, c->n);
     case SMM_OP_SOLVE_TRIDIAGONAL: return c->m == (c->n ? c->n - 1 : 0);
     case SMM_OP_SOLVE_BANDED:
     case SMM_OP_SOLVEH_BANDED: return c->m || !c->n;
@@ -113,13 +113,13 @@ static bool are_sizes_valid(const smm_call *c) {
 
 static bool is_valid(const smm_call *c, const views *x) {
     if (c->batch < 0 || c->m < 0 || c->n < 0 || c->k < 0) return false;
-    if (c->outer && (c->outer->dims < 0 || c->outer->dims > SMM_MOST_DIMS)) return false;
+    if (c->outer && (c->outer->dims < 0 || c->outer->dims > SMM_MAX_DIMS)) return false;
     double matrices = (double)c->batch;
     for (int d = 0; c->outer && d < c->outer->dims; d++) {
         if (c->outer->extent[d] < 0) return false;
         matrices *= (double)c->outer->extent[d];
     }
-    if (matrices > SMM_MOST_MATRICES) return false;
+    if (matrices > SMM_MAX_MATRICES) return false;
     for (int i = 0; i < x->count; i++)
         if (!is_valid_view(&x->of[i], c, i)) return false;
     return are_sizes_valid(c);
@@ -128,8 +128,8 @@ static bool is_valid(const smm_call *c, const views *x) {
 static bool is_too_large(const smm_call *c, const view *a) {
     if (c->form & SMM_LAPACK) return true;
     if (a->row->direction & SMM_LONG) return c->n > SMM_LONGEST;
-    return c->op != SMM_OP_MATMUL && (least(a->rows, a->cols) > SMM_MOST_ORDER ||
-                                      (a->cols && a->rows > SMM_MOST_ORDER * SMM_MOST_ORDER / a->cols));
+    return c->op != SMM_OP_MATMUL &&
+           (min_of(a->rows, a->cols) > SMM_MAX_ORDER || (a->cols && a->rows > SMM_MAX_ORDER * SMM_MAX_ORDER / a->cols));
 }
 
 /* The stride of an axis of length 1 is never used: set it to what kernels handle best. An operand without elements has
@@ -187,7 +187,7 @@ static intptr_t full_lanes(const smm_plan *plan) {
 /* The group of a kernel whose lanes hold matrices: full vectors, several of them where matrices are small. */
 static intptr_t group_of_lanes(const smm_plan *plan, intptr_t bytes) {
     const intptr_t lanes = plan->kernels->lanes, pair = 2 * lanes * bytes;
-    return pair <= 8 * SMM_GROUP ? 2 * lanes * greatest(1, 2 * SMM_GROUP / pair) : lanes;
+    return pair <= 8 * SMM_GROUP ? 2 * lanes * max_of(1, 2 * SMM_GROUP / pair) : lanes;
 }
 
 /* Nothing is staged: the block of C is as large as the limit of time allows. It is tall, because kernels go through all
@@ -195,8 +195,8 @@ static intptr_t group_of_lanes(const smm_plan *plan, intptr_t bytes) {
 static void block(smm_plan *plan) {
     const smm_call *c = &plan->call;
     const intptr_t elements = (intptr_t)(BLOCK_FLOPS / 2) / c->k;
-    plan->rows = least(c->m, greatest(64, elements / 64 & -16));
-    plan->cols = least(c->n, greatest(64, elements / plan->rows & -64));
+    plan->rows = min_of(c->m, max_of(64, elements / 64 & -16));
+    plan->cols = min_of(c->n, max_of(64, elements / plan->rows & -64));
     plan->group = 1;
 }
 
@@ -209,21 +209,21 @@ static bool tile(smm_plan *plan, intptr_t size) {
     plan->cols = c->n;
     plan->group = 1;
     intptr_t elements = 1;
-    if (plan->staged & SMM_PACK_A) elements = greatest(elements, c->m * c->k);
-    if (plan->staged & SMM_PACK_B) elements = greatest(elements, c->k * c->n);
-    if (plan->staged & SMM_STAGE_C) elements = greatest(elements, c->m * c->n);
+    if (plan->staged & SMM_PACK_A) elements = max_of(elements, c->m * c->k);
+    if (plan->staged & SMM_PACK_B) elements = max_of(elements, c->k * c->n);
+    if (plan->staged & SMM_STAGE_C) elements = max_of(elements, c->m * c->n);
     if (elements * size <= SMM_BUFFER) {
-        const intptr_t bytes = greatest(1, elements) * size;
+        const intptr_t bytes = max_of(1, elements) * size;
         const intptr_t group = plan->kernel->group;
-        plan->group = group ? least(SMM_BUFFER / bytes, (group + bytes - 1) / bytes) : group_of_lanes(plan, bytes);
+        plan->group = group ? min_of(SMM_BUFFER / bytes, (group + bytes - 1) / bytes) : group_of_lanes(plan, bytes);
         if (!plan->staged && flops_of(c) > BLOCK_FLOPS) block(plan);
         return true;
     }
     if (plan->staged & SMM_PACK_A) return false;
-    if (plan->staged & SMM_PACK_B) plan->cols = least(c->n, SMM_BUFFER / (c->k * size));
-    if (plan->staged & SMM_STAGE_C) plan->cols = least(plan->cols, 64);
-    if (plan->cols < least(c->n, 16 / size)) return false;
-    plan->rows = least(c->m, SMM_BUFFER / (plan->cols * size));
+    if (plan->staged & SMM_PACK_B) plan->cols = min_of(c->n, SMM_BUFFER / (c->k * size));
+    if (plan->staged & SMM_STAGE_C) plan->cols = min_of(plan->cols, 64);
+    if (plan->cols < min_of(c->n, 16 / size)) return false;
+    plan->rows = min_of(c->m, SMM_BUFFER / (plan->cols * size));
     return true;
 }
 
@@ -239,18 +239,18 @@ static void deep_tile(smm_plan *plan, const smm_call *chunks, intptr_t size) {
     const intptr_t workspace = SMM_SUMS / size / smm_partial_sums(chunks->batch), lines = SMM_BUFFER / SMM_CHUNK / size;
     const intptr_t most = plan->staged & SMM_PACK_A ? lines : DEEP_ROWS;
     const intptr_t cols =
-        plan->staged & SMM_PACK_B ? lines : greatest(64, least(DEEP_COLS, workspace / least(chunks->m, most)) & -64);
+        plan->staged & SMM_PACK_B ? lines : max_of(64, min_of(DEEP_COLS, workspace / min_of(chunks->m, most)) & -64);
     const smm_call *c = &plan->call;
     const smm_operand *a = &c->matmul.a;
     const bool dense = a->col == size && a->row == c->k * size && a->batch == c->m * a->row;
     plan->cold &= dense && c->m > 1 && c->batch > 1 && a->row <= (c->n > 1 ? 24 : 12) << 10;
     plan->staged |= SMM_STAGE_C;
-    plan->cols = least(c->n, cols);
-    plan->rows = least(c->m, least(most, workspace / plan->cols));
+    plan->cols = min_of(c->n, cols);
+    plan->rows = min_of(c->m, min_of(most, workspace / plan->cols));
     plan->group = SMM_SUMS / size / (plan->rows * plan->cols) - smm_partial_sums(chunks->batch) + 1;
-    plan->group = least(plan->group, plan->cold ? 1 : 16);
-    if (plan->staged & SMM_PACK_A) plan->group = least(plan->group, lines / plan->rows);
-    if (plan->staged & SMM_PACK_B) plan->group = least(plan->group, lines / plan->cols);
+    plan->group = min_of(plan->group, plan->cold ? 1 : 16);
+    if (plan->staged & SMM_PACK_A) plan->group = min_of(plan->group, lines / plan->rows);
+    if (plan->staged & SMM_PACK_B) plan->group = min_of(plan->group, lines / plan->cols);
 }
 
 /* --- Any operation ---------------------------------------------------------------------------------- */
@@ -280,7 +280,7 @@ static bool fits(const smm_kernel *kernel, const smm_call *c) {
 /* Bytes of memory that a stack occupies: all of it, one matrix if it is broadcast, or less where matrices overlap. */
 static double distinct_bytes(const view *v, intptr_t batch) {
     const intptr_t matrix = v->rows * v->cols * v->size;
-    return (double)least(smm_abs(v->x->batch), matrix) * (double)greatest(batch - 1, 0) + (double)matrix;
+    return (double)min_of(smm_abs(v->x->batch), matrix) * (double)max_of(batch - 1, 0) + (double)matrix;
 }
 
 /* How often the outer dimensions move operand i to other matrices. */
@@ -344,7 +344,7 @@ static double work_of(double flops, double bytes) { return bytes / THREAD_BYTES 
 
 int smm_threads_for(double flops, double bytes, int threads) {
     const double share = work_of(flops, bytes);
-    return (int)greatest(1, least(threads, share < 1e6 ? (intptr_t)share : 1000000));
+    return (int)max_of(1, min_of(threads, share < 1e6 ? (intptr_t)share : 1000000));
 }
 
 /* Factorizations take longer for a flop than products. */
@@ -418,12 +418,12 @@ static void divide_matrices(smm_plan *plan) {
     const smm_call *c = &plan->call;
     plan->parts = 1;
     if (plan->threads == 1 || c->op != SMM_OP_MATMUL || !plan->kernel || plan->nontemporal || plan->no_terms) return;
-    const intptr_t matrices = plan->runs * c->batch, parts = smm_pieces(PARTS * plan->threads, greatest(1, matrices));
+    const intptr_t matrices = plan->runs * c->batch, parts = smm_pieces(PARTS * plan->threads, max_of(1, matrices));
     if (parts <= 1) return;
     const intptr_t by_rows = smm_pieces(c->m, plan->rows);
-    plan->cols = least(plan->cols, (smm_pieces(c->n, smm_pieces(parts, by_rows)) + 63) & -64);
+    plan->cols = min_of(plan->cols, (smm_pieces(c->n, smm_pieces(parts, by_rows)) + 63) & -64);
     const intptr_t by_cols = smm_pieces(c->n, plan->cols);
-    plan->rows = least(plan->rows, (smm_pieces(c->m, smm_pieces(parts, by_cols)) + 15) & -16);
+    plan->rows = min_of(plan->rows, (smm_pieces(c->m, smm_pieces(parts, by_cols)) + 15) & -16);
     const intptr_t blocks = smm_pieces(c->m, plan->rows) * by_cols;
     plan->span = smm_pieces(c->k, SMM_CHUNK);
     if (plan->deep && blocks < parts) {
@@ -443,9 +443,9 @@ static void divide(smm_plan *plan) {
     }
     const double flops = weight_of(plan) * flops_of(&plan->call);
     const intptr_t lanes = full_lanes(plan);
-    plan->chunk = greatest(16, (intptr_t)(CHUNK_BYTES / plan->per_matrix) & -16);
-    plan->piece = greatest(lanes, least(16 * plan->chunk, (intptr_t)(PIECE_FLOPS / (1 + flops))) & -lanes);
-    plan->chunk = least(plan->chunk, plan->piece);
+    plan->chunk = max_of(16, (intptr_t)(CHUNK_BYTES / plan->per_matrix) & -16);
+    plan->piece = max_of(lanes, min_of(16 * plan->chunk, (intptr_t)(PIECE_FLOPS / (1 + flops))) & -lanes);
+    plan->chunk = min_of(plan->chunk, plan->piece);
 }
 
 /* --- SMALLMM_VERBOSE -------------------------------------------------------------------------------- */
@@ -511,7 +511,7 @@ static intptr_t matrices_of_tile(const smm_plan *whole, double bytes) {
     const smm_call *c = &whole->call;
     const intptr_t lanes = full_lanes(whole);
     const intptr_t count = (intptr_t)((double)TILE_BYTES / bytes) & -lanes;
-    return greatest(1, least(c->batch, greatest(count, lanes / 2)));
+    return max_of(1, min_of(c->batch, max_of(count, lanes / 2)));
 }
 
 /* Dense matrices, row-major or column-major as v is, so that both are read in the same order. */

@@ -14,7 +14,7 @@
 /* The size of a tile in bytes: some kernels read its values several times, so they should stay in L1, beside what is
  * streamed through. And the least number of matrices of a tile, which share the cost of starting a kernel. Tiles of 16
  * to 64 KB differ by less than a tenth (Kalman step of 4 states, AMD Zen 4, November 2026). */
-enum { TILE_BYTES = 32 * 1024, LEAST_TILE = 16, MOST_TILE = 1024 };
+enum { TILE_BYTES = 32 * 1024, MIN_TILE = 16, MAX_TILE = 1024 };
 
 /* Of a flop of any step, beside one of a product. */
 enum { WEIGHT = 4 };
@@ -82,7 +82,7 @@ static bool is_valid(const smm_program *program) {
         if (step->kind == SMM_STEP_CONVERT && !(is_converted(step->to) && is_converted(step->from))) return false;
         if (step->kind == SMM_STEP_UNLESS && (step->skips < 0 || step->skips >= program->steps - s)) return false;
         if (step->kind == SMM_STEP_UNLESS && smm_is_complex(step->call.dtype)) return false;
-        const int most = SMM_MOST_DIMS - (step->kind == SMM_STEP_CALL ? 0 : 3); /* rows, columns and the tile */
+        const int most = SMM_MAX_DIMS - (step->kind == SMM_STEP_CALL ? 0 : 3); /* rows, columns and the tile */
         if (step->call.outer && (step->call.outer->dims < 0 || step->call.outer->dims > most)) return false;
         for (int i = 0; i < smm_operands_of(step); i++) {
             if (step->value[i] < -1 || step->value[i] >= program->values) return false;
@@ -126,7 +126,7 @@ static intptr_t place_temporaries(const smm_program *program, intptr_t slot[], i
 
 /* Addresses of a step's operands while it is planned: no two values share one. */
 static void placeholder_addresses(const smm_program *program, smm_step *step, intptr_t tile) {
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) {
         const bool missing = i >= smm_operands_of(step) || step->value[i] < 0;
         const intptr_t page = (intptr_t)1 << 40;
         step->call.operand[i].data = missing ? NULL : (void *)(page * (1 + step->value[i]) + step->offset[i]);
@@ -138,7 +138,7 @@ static void placeholder_addresses(const smm_program *program, smm_step *step, in
 
 /* Operands of a planned call. If C is column-major, its factors have changed places. */
 static void find_places(planned_step *x) {
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) x->place[i] = i;
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) x->place[i] = i;
     const int b = smm_roles_of[SMM_OP_MATMUL].b;
     if (x->plan.swapped) x->place[0] = b, x->place[b] = 0;
 }
@@ -162,8 +162,8 @@ static smm_status plan_step(const smm_program *program, planned_step *x, const s
 }
 
 static intptr_t tile_of(double bytes) {
-    const intptr_t tile = (intptr_t)(TILE_BYTES / (bytes + 1) + LEAST_TILE / 2) & -LEAST_TILE;
-    return tile < LEAST_TILE ? LEAST_TILE : least(tile, MOST_TILE);
+    const intptr_t tile = (intptr_t)(TILE_BYTES / (bytes + 1) + MIN_TILE / 2) & -MIN_TILE;
+    return tile < MIN_TILE ? MIN_TILE : min_of(tile, MAX_TILE);
 }
 
 /* Elements of a matrix that an element-wise step computes. */
@@ -310,8 +310,8 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
         return status;
     }
     for (size_t s = 0; s < steps; s++)
-        if (x->step[s].step.kind == SMM_STEP_CALL && smm_workspace_size(&x->step[s].plan) > x->most_of_kernels)
-            x->most_of_kernels = smm_workspace_size(&x->step[s].plan);
+        if (x->step[s].step.kind == SMM_STEP_CALL && smm_workspace_size(&x->step[s].plan) > x->max_kernel_workspace)
+            x->max_kernel_workspace = smm_workspace_size(&x->step[s].plan);
     for (size_t v = 0; v < values; v++) x->slot[v] *= x->tile;
     x->workspace = (all.temporaries * x->tile + SMM_LINE - 1) & -(intptr_t)SMM_LINE;
     place_rooms(x);

@@ -10,7 +10,7 @@ typedef struct planned_step {
     smm_plan plan; /* of a call */
     const smm_kernels *kernels;
     int operands;
-    int place[SMM_MOST_OPERANDS]; /* the place of each of the step's operands in the planned call */
+    int place[SMM_MAX_OPERANDS]; /* the place of each of the step's operands in the planned call */
 } planned_step;
 
 /* A loop's carry: the strides of its matrices in memory before the first time and after the last, and where its two
@@ -23,7 +23,8 @@ typedef struct planned_carry {
 struct smm_planned {
     int values, steps;
     intptr_t tile, workspace; /* bytes of all temporaries of a tile */
-    size_t most_of_kernels;   /* bytes of workspace of the largest kernel; a thread's workspace moves when it grows */
+    size_t
+        max_kernel_workspace; /* bytes of workspace of the largest kernel; a thread's workspace moves when it grows */
     double work, bytes;       /* of a matrix: in flops, as smm_threads_for() weighs them */
     smm_value *value;         /* what is carried, and a loop's info, are as in their rooms */
     intptr_t *slot;           /* of a temporary: its offset in the buffer */

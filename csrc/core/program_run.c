@@ -69,7 +69,7 @@ typedef struct grid {
 } grid;
 
 static void exchange(smm_outer *x, int i, int j) {
-    intptr_t stride[SMM_MOST_OPERANDS];
+    intptr_t stride[SMM_MAX_OPERANDS];
     const intptr_t extent = x->extent[i];
     x->extent[i] = x->extent[j];
     x->extent[j] = extent;
@@ -83,7 +83,7 @@ static void exchange(smm_outer *x, int i, int j) {
 static grid grid_of(const planned_step *x, const smm_call *call, intptr_t count) {
     enum { SHORT = 4 };
     grid g = {.repeats = 1};
-    intptr_t stride[SMM_MOST_OPERANDS] = {0};
+    intptr_t stride[SMM_MAX_OPERANDS] = {0};
     for (int i = 0; i < x->operands; i++) stride[i] = call->operand[i].col;
     smm_add_dimension(&g.dims, call->n, stride);
     for (int i = 0; i < x->operands; i++) stride[i] = call->operand[i].row;
@@ -121,7 +121,7 @@ static void convert_row(const planned_step *x, char *to, const char *from, intpt
     } else {
         double numbers[PART];
         for (intptr_t first = 0, some; first < count; first += some) {
-            some = least(PART, count - first);
+            some = min_of(PART, count - first);
             read_row(numbers, from + first * from_step, step->from, from_step, some);
             write_row(to + first * to_step, numbers, step->to, to_step, some);
         }
@@ -143,19 +143,19 @@ static void run_elements(const planned_step *x, const smm_call *call, const grid
     const grid g = *its;
     const intptr_t *const extent = g.dims.extent;
     if (!extent[0] || !extent[1]) return;
-    const intptr_t columns = least(extent[0], PIECE), rows = least(extent[1], PIECE / columns);
+    const intptr_t columns = min_of(extent[0], PIECE), rows = min_of(extent[1], PIECE / columns);
     intptr_t done = 0;
     for (intptr_t r = 0; r < g.repeats; r++) {
-        char *at[SMM_MOST_OPERANDS];
+        char *at[SMM_MAX_OPERANDS];
         for (int i = 0; i < x->operands; i++) at[i] = (char *)call->operand[i].data + smm_offset_of(&g.dims, 2, i, r);
         for (intptr_t i = 0; i < extent[1]; i += rows)
             for (intptr_t j = 0; j < extent[0]; j += columns, done += rows * columns) {
-                char *from[SMM_MOST_OPERANDS];
+                char *from[SMM_MAX_OPERANDS];
                 if (done > PIECE && !smm_should_continue(watch)) return;
                 if (done > PIECE) done = 0;
                 for (int o = 0; o < x->operands; o++)
                     from[o] = at[o] + i * g.dims.stride[1][o] + j * g.dims.stride[0][o];
-                run_block(x, from, &g, least(rows, extent[1] - i), least(columns, extent[0] - j));
+                run_block(x, from, &g, min_of(rows, extent[1] - i), min_of(columns, extent[0] - j));
             }
     }
 }
@@ -336,7 +336,7 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
     const size_t bytes = bytes_of(x);
     char *const own =
         bytes > SMM_PROGRAM_WORKSPACE ? aligned_alloc(SMM_LINE, (bytes + SMM_LINE) & -(size_t)SMM_LINE) : NULL;
-    smm_workspace *const workspace = smm_workspace_of_thread(x->most_of_kernels);
+    smm_workspace *const workspace = smm_workspace_of_thread(x->max_kernel_workspace);
     if (!workspace || (bytes > SMM_PROGRAM_WORKSPACE && !own)) {
         free(own);
         smm_stop(&shared->watch, SMM_ERR_MEMORY);
@@ -347,7 +347,7 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
         for (int s = 0; s < x->steps; s++) part.w.calls[s].failed = &part.has_failed;
     for (intptr_t q = first, count; q < last && goes_on_after(&part, 0); q += count) {
         const intptr_t r = q / shared->batch, from = q % shared->batch;
-        count = least(least(x->tile, last - q), shared->batch - from);
+        count = min_of(min_of(x->tile, last - q), shared->batch - from);
         for (int v = 0; v < x->values; v++)
             if (x->value[v].kind <= SMM_OUTPUT) part.w.base[v] = place_of(shared, v, x->value[v].batch, r, from);
         if (shared->times)
@@ -383,7 +383,7 @@ smm_status smm_run_program(const smm_planned *planned, intptr_t batch, void *con
     if (times && (times->length < 0 || times->length >= INT32_MAX || times->every < 1)) return SMM_ERR_ARGUMENT;
     double matrices = (double)batch;
     for (int d = 0; outer && d < outer->dims; d++) matrices *= (double)outer->extent[d];
-    if (matrices > SMM_MOST_MATRICES) return SMM_ERR_ARGUMENT;
+    if (matrices > SMM_MAX_MATRICES) return SMM_ERR_ARGUMENT;
     intptr_t total = matrices > 0 ? batch : 0;
     for (int d = 0; total && outer && d < outer->dims; d++) total *= outer->extent[d];
     if (!total) return SMM_OK;

@@ -33,8 +33,8 @@ static void move_to_block(tile *t, const smm_plan *plan, const smm_call *call, i
     const smm_matmul_operands *const whole = &call->matmul;
     const intptr_t size = smm_size(call->dtype);
     t->fed.batch = t->part.batch = count;
-    t->fed.m = t->part.m = least(plan->rows, call->m - i);
-    t->fed.n = t->part.n = least(plan->cols, call->n - j);
+    t->fed.m = t->part.m = min_of(plan->rows, call->m - i);
+    t->fed.n = t->part.n = min_of(plan->cols, call->n - j);
     fed->a.data = part->a.data = smm_at(&whole->a, q, i, 0);
     fed->b.data = part->b.data = smm_at(&whole->b, q, 0, j);
     fed->c.data = part->c.data = smm_at(&whole->c, q, i, j);
@@ -100,7 +100,7 @@ static void run_streamed(const smm_plan *plan, const smm_call *call, intptr_t fi
     const intptr_t most = plan->group * result->batch > SMM_BUFFER ? SMM_C_BUFFER : SMM_BUFFER; /* in L1 if possible */
     tile t = {*call, *call};
     for (intptr_t q = first; q < last; q += plan->group) {
-        const intptr_t count = least(plan->group, last - q), bytes = count * result->batch;
+        const intptr_t count = min_of(plan->group, last - q), bytes = count * result->batch;
         smm_prefetch behind = take_lines(&x);
         if (x.held + bytes > most + SMM_LINE) { /* start again at the front, with the begun line */
             const intptr_t whole = x.held & -SMM_LINE;
@@ -147,14 +147,14 @@ static bool sum_chunks(tile *t, smm_job *shared, const smm_call *chunks, span x,
                        smm_workspace *workspace) {
     const smm_plan *plan = shared->plan;
     const intptr_t size = smm_size(chunks->dtype), whole = x.k / SMM_CHUNK;
-    const intptr_t m = least(plan->rows, chunks->m - i), n = least(plan->cols, chunks->n - j), bytes = m * n * size;
+    const intptr_t m = min_of(plan->rows, chunks->m - i), n = min_of(plan->cols, chunks->n - j), bytes = m * n * size;
     const bool cold = plan->cold && !j;
     const intptr_t each = 1 + 10000000 / (SMM_CHUNK * m * n); /* chunks, a few milliseconds' work */
     intptr_t look = x.first + each;                           /* at which chunk, whether to go on */
     char *end = workspace->sums;                              /* of the stack */
     t->part.k = t->fed.k = SMM_CHUNK;
     for (intptr_t done = x.first, count; done < x.last; done += count) {
-        count = done < whole ? least(plan->group, least(whole, x.last) - done) : 1;
+        count = done < whole ? min_of(plan->group, min_of(whole, x.last) - done) : 1;
         if (done >= look) {
             if (!smm_should_continue(shared->watch)) return false;
             look = done + each;
@@ -218,7 +218,7 @@ static void run_matrices(smm_job *shared, const smm_call *call, intptr_t first, 
         for (intptr_t i = 0; i < call->m; i += plan->rows)
             for (intptr_t j = 0; j < call->n; j += plan->cols) {
                 if (i + j && !smm_should_continue(shared->watch)) return;
-                move_to_block(&t, plan, call, q, least(plan->group, last - q), i, j, workspace);
+                move_to_block(&t, plan, call, q, min_of(plan->group, last - q), i, j, workspace);
                 run_tile(&t, plan, workspace);
             }
 }
@@ -291,7 +291,7 @@ static void run_tiles(smm_job *shared, const smm_call *call, intptr_t first, int
     for (int i = 0; i < operation->count; i++)
         if (tiles->place[i]) tile.operand[i].data = buffer + ((char *)tile.operand[i].data - (char *)SMM_LINE);
     for (intptr_t q = first; q < last; q += tiles->batch) {
-        const intptr_t count = tile.batch = least(tiles->batch, last - q);
+        const intptr_t count = tile.batch = min_of(tiles->batch, last - q);
         for (int i = 0; i < operation->count; i++) {
             const smm_operand *x = &call->operand[i];
             const bool is_read = operation->operand[i].direction & SMM_READ || (updates && x == &call->matmul.c);
@@ -300,7 +300,7 @@ static void run_tiles(smm_job *shared, const smm_call *call, intptr_t first, int
             else if (is_read && tiles->place[i] && (x->batch || q == first))
                 convert(shared, call, i, q, count, buffer, false);
         }
-        const intptr_t next = least(tiles->batch, last - q - count);
+        const intptr_t next = min_of(tiles->batch, last - q - count);
         for (int i = 0; i < operation->count && next > 0 && shared->whole->cold; i++)
             if (operation->operand[i].direction == SMM_IN && call->operand[i].batch)
                 prefetch_matrices(call, i, q + count, next);
@@ -336,7 +336,7 @@ static void put_aside(const smm_job *shared, const smm_workspace *workspace, int
     const smm_plan *plan = shared->plan;
     const smm_call *c = &plan->call;
     const intptr_t size = smm_size(c->dtype);
-    const intptr_t m = least(plan->rows, c->m - i), n = least(plan->cols, c->n - j);
+    const intptr_t m = min_of(plan->rows, c->m - i), n = min_of(plan->cols, c->n - j);
     char *to = sums_of(shared, matrix, span) + (i * c->n + j) * size;
     for (intptr_t l = 0; l < m; l++) memcpy(to + l * c->n * size, workspace->sums + l * n * size, n * size);
 }
@@ -352,7 +352,7 @@ static bool run_part(smm_job *shared, const smm_call *call, intptr_t matrix, int
         return true;
     }
     const smm_call chunks = smm_chunks_of(call, 0);
-    const intptr_t first = part / blocks * plan->span, last = least(chunks.batch, first + plan->span);
+    const intptr_t first = part / blocks * plan->span, last = min_of(chunks.batch, first + plan->span);
     tile t = {chunks, chunks};
     if (!sum_chunks(&t, shared, &chunks, (span){call->k, first, last}, i, j, workspace)) return false;
     if (shared->sums)
@@ -460,8 +460,8 @@ bool smm_run_range(void *context, intptr_t first, intptr_t last) {
         smm_call run;
         if (plan->runs > 1) run = smm_run_of(&plan->call, r);
         const smm_call *call = plan->runs > 1 ? &run : &plan->call;
-        count = least(least(plan->piece, last - q), batch - from);
-        if (shared->scratch_info) count = least(count, UNASKED);
+        count = min_of(min_of(plan->piece, last - q), batch - from);
+        if (shared->scratch_info) count = min_of(count, UNASKED);
         if (!(shared->scratch_info ? run_unasked : run_piece)(shared, call, from, count, workspace)) {
             smm_stop(shared->watch, SMM_ERR_MEMORY);
             return false;

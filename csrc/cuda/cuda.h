@@ -82,7 +82,7 @@ typedef struct smm_cuda_problem {
 } smm_cuda_problem;
 
 /* Kernels for matrices of diagonals are compiled for orders in classes, powers of two as far as SMM_CUDA_ORDERS, and
- * for numbers of diagonals below SMM_CUDA_DIAGONALS; those in parts are of order SMM_LEAST_IN_PARTS and one column. */
+ * for numbers of diagonals below SMM_CUDA_DIAGONALS; those in parts are of order SMM_MIN_IN_PARTS and one column. */
 enum { SMM_CUDA_DIAGONALS = 32, SMM_CUDA_ORDERS = 64 };
 
 /* Parameters that the kernel does not have are 0. */
@@ -242,8 +242,8 @@ void smm_cuda_copy_on_host(void *to, const void *from, size_t bytes);
 /* Calls are like those of the host, with device addresses. An operand that is one number for all matrices has no data;
  * number[i] is its value. */
 
-enum { SMM_CUDA_MOST = 64 };         /* products above this order are tiled */
-enum { SMM_CUDA_MOST_ORDER = 32 };   /* of all others, but kernels for large ones */
+enum { SMM_CUDA_MAX = 64 };          /* products above this order are tiled */
+enum { SMM_CUDA_MAX_ORDER = 32 };    /* of all others, but kernels for large ones */
 enum { SMM_CUDA_LARGEST = 1 << 28 }; /* of a tiled one the class of all sizes above it, too */
 enum { SMM_CUDA_COLUMNS = 32 };      /* the most right-hand sides that a kernel of a solve takes at a time */
 
@@ -251,8 +251,8 @@ enum { SMM_CUDA_COLUMNS = 32 };      /* the most right-hand sides that a kernel 
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n);
 /* The largest order of square matrices of this element type that a kernel of an operation other than products and those
  * of diagonals takes; 0: there is none for this type. */
-int smm_cuda_most_order(smm_op op, smm_dtype dtype);
-static inline bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype) { return smm_cuda_most_order(op, dtype) > 0; }
+int smm_cuda_max_order(smm_op op, smm_dtype dtype);
+static inline bool smm_cuda_takes_dtype(smm_op op, smm_dtype dtype) { return smm_cuda_max_order(op, dtype) > 0; }
 /* Whether matrices are no larger than those of an order, in one direction and in all. */
 static inline bool smm_cuda_fits_order(intptr_t m, intptr_t n, intptr_t order) {
     return (m <= order || n <= order) && m * n <= order * order;

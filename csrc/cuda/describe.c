@@ -8,7 +8,7 @@
 #include "launch.h"
 
 bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {
-    const int most = smm_cuda_most_order(op, dtype);
+    const int most = smm_cuda_max_order(op, dtype);
     if (!most) return false;
     if (smm_cuda_is_of_diagonals(op)) return n > 0 && n <= SMM_LONGEST && (m > 0 || op == SMM_OP_SOLVE_TRIDIAGONAL);
     (void)k; /* products have kernels for any */
@@ -16,7 +16,7 @@ bool smm_cuda_takes(smm_op op, smm_dtype dtype, intptr_t m, intptr_t k, intptr_t
     return m > 0 && n > 0 && smm_cuda_fits_order(m, n, most);
 }
 
-_Static_assert((int)SMM_ABSENT == (int)SMM_MOST_OPERANDS, "the place after all operands");
+_Static_assert((int)SMM_ABSENT == (int)SMM_MAX_OPERANDS, "the place after all operands");
 
 /* A number as an operand of its type holds it. float16 is rounded once, not twice by way of float32: what float32 cuts
  * off leaves its mark in the last bit, which float16 does not have. */
@@ -179,7 +179,7 @@ bool smm_cuda_describe(const smm_call *call, const double _Complex number[], smm
 
 /* Outputs are numbered so that neighbours are neighbours in the images. */
 bool smm_cuda_describe_convolution(const smm_convolution *x, smm_cuda_problem *p, smm_cuda_args *args) {
-    enum { MOST = SMM_CUDA_PIXELS };
+    enum { MAX = SMM_CUDA_PIXELS };
     const intptr_t size = smm_size(x->dtype);
     const smm_axis *axes[2] = {&x->rows, &x->columns};
     const intptr_t strides[2] = {x->x_stride.row, x->x_stride.column}, to[2] = {x->y_stride.row, x->y_stride.column};
@@ -194,8 +194,8 @@ bool smm_cuda_describe_convolution(const smm_convolution *x, smm_cuda_problem *p
     intptr_t pixels = x->images;
     for (int i = 0; i < 2; i++) {
         const smm_axis *axis = axes[i];
-        if (axis->inputs > MOST || axis->before > MOST || axis->outputs > MOST || axis->stride > MOST ||
-            axis->kernel > MOST || axis->dilation > MOST || (axis->outputs && pixels > MOST / axis->outputs))
+        if (axis->inputs > MAX || axis->before > MAX || axis->outputs > MAX || axis->stride > MAX ||
+            axis->kernel > MAX || axis->dilation > MAX || (axis->outputs && pixels > MAX / axis->outputs))
             return false;
         pixels *= axis->outputs;
         images->kernel[i] = (int)axis->kernel;

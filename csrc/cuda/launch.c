@@ -56,12 +56,12 @@ smm_cuda_status smm_cuda_ready(const smm_cuda_problem *problem, int ordinal, smm
     return prepare_on(ordinal, NULL, NULL, problem, kernel, NULL);
 }
 
-enum { MOST_BLOCKS = 0x7fffffff };
+enum { MAX_BLOCKS = 0x7fffffff };
 
 /* Put a grid of so many blocks on the stream. */
 static smm_cuda_status launch_blocks(const smm_cuda_functions *driver, const smm_cuda_kernel *kernel, void *args,
                                      long long blocks, void *stream) {
-    if (blocks > MOST_BLOCKS)
+    if (blocks > MAX_BLOCKS)
         return smm_cuda_fail(SMM_CUDA_UNSUPPORTED, "%lld matrices are more than one launch takes",
                              blocks * kernel->grid.matrices);
     return smm_cuda_check(driver->launch(kernel->function, (unsigned)blocks, 1, 1, kernel->grid.threads, 1, 1,
@@ -98,7 +98,7 @@ static int choose_groups(int threads, long long elements, long long parts) {
 /* Products of any size, a number of tiles at a time: as many as one launch and the memory for partial sums take. */
 static smm_cuda_status launch_tiled(const smm_cuda_functions *driver, const smm_cuda_device *device, int ordinal,
                                     const smm_cuda_kernel *kernel, smm_cuda_args *args, intptr_t size, void *stream) {
-    enum { MOST_SUMS = 256 << 20 }; /* bytes */
+    enum { MAX_SUMS = 256 << 20 }; /* bytes */
     const smm_cuda_grid *grid = &kernel->grid;
     smm_cuda_tiles *const x = &args->tiles;
     const bool deep = args->k > SMM_DEEP;
@@ -107,9 +107,9 @@ static smm_cuda_status launch_tiled(const smm_cuda_functions *driver, const smm_
     const long long at_once = (long long)(kernel->at_once ? kernel->at_once : 1) * device->multiprocessors;
     x->span = choose_span(kernel, tiles, chunks, at_once);
     x->parts = deep ? smm_pieces(chunks, (long long)x->span * grid->slices) : 1;
-    long long most = deep ? MOST_BLOCKS / x->parts : (long long)MOST_BLOCKS * grid->slices;
+    long long most = deep ? MAX_BLOCKS / x->parts : (long long)MAX_BLOCKS * grid->slices;
     const bool in_parts = x->parts > 1;
-    if (in_parts && most > MOST_SUMS / (x->parts * area * size)) most = MOST_SUMS / (x->parts * area * size);
+    if (in_parts && most > MAX_SUMS / (x->parts * area * size)) most = MAX_SUMS / (x->parts * area * size);
     if (most > tiles) most = tiles;
     if (most < 1) most = 1;
     smm_cuda_resource sums = {
@@ -132,12 +132,12 @@ static smm_cuda_status launch_tiled(const smm_cuda_functions *driver, const smm_
 
 /* Blocks of the grid: no more than stay, and no more than whose matrices have room in 4 GiB, but one. */
 static long long blocks_of(const smm_cuda_device *device, const smm_cuda_kernel *kernel, long long batch) {
-    const double most_workspace = 4.0 * (1 << 30), workspace = kernel->workspace * kernel->grid.matrices;
+    const double max_workspace = 4.0 * (1 << 30), workspace = kernel->workspace * kernel->grid.matrices;
     const int stay = kernel->grid.resident == SMM_CUDA_AS_MANY_AS_FIT ? kernel->at_once : kernel->grid.resident;
     const long long resident = (long long)stay * device->multiprocessors;
     long long blocks = smm_pieces(batch, kernel->grid.least ? kernel->grid.least : kernel->grid.matrices);
     if (resident && blocks > resident) blocks = resident;
-    return (double)blocks * workspace > most_workspace ? (long long)fmax(1, most_workspace / workspace) : blocks;
+    return (double)blocks * workspace > max_workspace ? (long long)fmax(1, max_workspace / workspace) : blocks;
 }
 
 static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_device *device, int ordinal,
@@ -161,16 +161,16 @@ static smm_cuda_status launch(const smm_cuda_functions *driver, const smm_cuda_d
  * after level `last`, which a block's threads have all parts of, are one. */
 static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ordinal, const smm_cuda_kernel *kernel,
                                        smm_cuda_args *args, intptr_t size, void *stream) {
-    const double most_workspace = 1 << 30;
+    const double max_workspace = 1 << 30;
     const long long columns = args->k ? args->k : 1, parts = kernel->grid.threads, info = sizeof(int32_t), line = 16;
     smm_cuda_parts *const x = &args->parts;
-    intptr_t orders[SMM_MOST_LEVELS];
+    intptr_t orders[SMM_MAX_LEVELS];
     const int levels = smm_levels_of(args->n, orders);
     int last = 1;
     while (orders[last] > parts * SMM_PART) last++;
     const long long blocks = smm_pieces(orders[0], parts * SMM_PART) * columns;
     const long long most = (long long)fmin(
-        (double)args->batch, fmax(1, fmin(most_workspace / kernel->workspace, (double)MOST_BLOCKS / (double)blocks)));
+        (double)args->batch, fmax(1, fmin(max_workspace / kernel->workspace, (double)MAX_BLOCKS / (double)blocks)));
     x->numbers = (long long)(kernel->workspace / (double)(columns * size));
     x->infos = smm_pieces(most * info, line) * line;
     smm_cuda_resource workspace = {.kind = SMM_CUDA_SCRATCH,
@@ -181,7 +181,7 @@ static smm_cuda_status launch_in_parts(const smm_cuda_functions *driver, int ord
     if (status) return status;
     args->workspace = workspace.address;
     for (x->first = 0; x->first < args->batch && !status; x->first += most) {
-        const long long count = least(most, args->batch - x->first);
+        const long long count = min_of(most, args->batch - x->first);
         status = smm_cuda_check(driver->fill((uintptr_t)workspace.address, (size_t)x->infos, SMM_CUDA_NO_ROW,
                                              (size_t)(x->infos / info), 1, stream),
                                 "cuMemsetD2D32Async");
@@ -265,7 +265,7 @@ smm_cuda_status smm_cuda_convolve(const smm_convolution *convolution, int ordina
     smm_cuda_status status = SMM_CUDA_OK;
     smm_cuda_kernel kernel;
     for (intptr_t done = 0; done < convolution->images && !status; done += x.images) {
-        x.images = least(convolution->images - done, most);
+        x.images = min_of(convolution->images - done, most);
         x.x = (const char *)convolution->x + done * x.x_stride.image;
         x.y = (char *)convolution->y + done * x.y_stride.image;
         status = convolve(&x, ordinal, true, stream, &kernel);

@@ -100,7 +100,7 @@ static const bool takes_large[SMM_CUDA_KERNELS] = {
 static bool is_for(int kernel, const smm_cuda_problem *problem) {
     const int wanted = smm_is_complex(problem->dtype) ? COMPLEX_ONES : REAL_ONES;
     const bool has_order = problem->op != SMM_OP_MATMUL && !smm_cuda_is_of_diagonals(problem->op);
-    if (has_order && !takes_large[kernel] && !smm_cuda_fits_order(problem->m, problem->n, SMM_CUDA_MOST_ORDER))
+    if (has_order && !takes_large[kernel] && !smm_cuda_fits_order(problem->m, problem->n, SMM_CUDA_MAX_ORDER))
         return false;
     return (takes[kernel] == wanted || takes[kernel] == BOTH) && is_tiled[kernel] == problem->tiled &&
            (takes_stored[kernel] || smm_dtypes[problem->dtype].computed == problem->dtype);
@@ -130,15 +130,15 @@ static bool takes_order(smm_op op, smm_dtype dtype, int order) {
     return false;
 }
 
-int smm_cuda_most_order(smm_op op, smm_dtype dtype) {
+int smm_cuda_max_order(smm_op op, smm_dtype dtype) {
     enum { UNKNOWN, NO, YES, TO_LARGE };
     static uint8_t found[SMM_OPS][SMM_DTYPE_COUNT]; /* the same for whoever looks: calls ask time and again */
     uint8_t known = __atomic_load_n(&found[op][dtype], __ATOMIC_RELAXED);
     if (known == UNKNOWN) {
-        known = takes_order(op, dtype, SMM_CUDA_MOST_ORDER + 1) ? TO_LARGE : takes_order(op, dtype, 1) ? YES : NO;
+        known = takes_order(op, dtype, SMM_CUDA_MAX_ORDER + 1) ? TO_LARGE : takes_order(op, dtype, 1) ? YES : NO;
         __atomic_store_n(&found[op][dtype], known, __ATOMIC_RELAXED);
     }
-    return known == TO_LARGE ? SMM_MOST_ORDER : known == YES ? SMM_CUDA_MOST_ORDER : 0;
+    return known == TO_LARGE ? SMM_MAX_ORDER : known == YES ? SMM_CUDA_MAX_ORDER : 0;
 }
 
 /* --- the tuned rows --- */
@@ -249,7 +249,7 @@ static bool runs_by_baseline(int i, const smm_cuda_problem *p, const smm_cuda_de
     smm_cuda_parameters *x = &kernel->parameters;
     kernels[i].baseline(p, x);
     while (!smm_cuda_fits(p, x, device->shared_memory, &kernel->grid)) {
-        if (shrinks && x->threads > most(x->lanes, 32))
+        if (shrinks && x->threads > max_of(x->lanes, 32))
             x->threads /= 2;
         else if (shrinks && x->lanes && x->lanes < 32)
             x->lanes *= 2;

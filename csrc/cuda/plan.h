@@ -23,8 +23,8 @@
 #include "kernels.def"
 #undef SMM_CUDA_MODEL
 
-static inline int least(int x, int y) { return x < y ? x : y; }
-static inline int most(int x, int y) { return x > y ? x : y; }
+static inline int min_of(int x, int y) { return x < y ? x : y; }
+static inline int max_of(int x, int y) { return x > y ? x : y; }
 static inline int ceil_div(int x, int y) { return (x + y - 1) / y; }
 static inline int power_of_two(int x) { return x > 1 ? 2 * power_of_two(ceil_div(x, 2)) : 1; } /* not less than x */
 /* Of an element in registers and in shared memory: types that are only stored are converted on their way there. */
@@ -74,15 +74,15 @@ static inline bool smm_cuda_work_fits(const smm_cuda_problem *p, const smm_cuda_
     if (x->outside) grid->resident = 1; /* of a multiprocessor: L2 has room for about as many (H200) */
     return true;
 }
-/* Of matrices above SMM_CUDA_MOST_ORDER, so many of whose columns or rows are independent: a block for each. */
-static inline int smm_cuda_lanes_of_large(int columns) { return most(32, least(power_of_two(columns), 128)); }
+/* Of matrices above SMM_CUDA_MAX_ORDER, so many of whose columns or rows are independent: a block for each. */
+static inline int smm_cuda_lanes_of_large(int columns) { return max_of(32, min_of(power_of_two(columns), 128)); }
 static inline bool smm_cuda_is_large_matrix(const smm_cuda_problem *p) {
-    return !smm_cuda_fits_order(p->m, p->n, SMM_CUDA_MOST_ORDER);
+    return !smm_cuda_fits_order(p->m, p->n, SMM_CUDA_MAX_ORDER);
 }
 /* Whether rows or columns fit registers without spilling. */
 bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x);
 /* Whether all steps can be unrolled: beyond so many operations compiling takes seconds. */
-bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int most_operations);
+bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int max_operations);
 /* Bytes of an image of some matrices, as Image::ELEMENTS of shared_tile.cuh. */
 int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_grid *grid, int source,
                          int lines, int length, int skew);

@@ -5,10 +5,10 @@
 /* From the least order on tensor cores multiply doubles faster than the kernels of matrices that a block holds: 20,001
  * of order 56, 64 of f64 take 0.84, 0.72 of the time, c128 0.71, 0.53; f64 60 1.11 (H200, 2026-11-29). */
 bool smm_cuda_is_tiled(smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {
-    enum { LEAST_F64 = 53, LEAST_C128 = 49 };
-    const intptr_t smallest = least(m, least(k, n));
-    if (m > SMM_CUDA_MOST || k > SMM_CUDA_MOST || n > SMM_CUDA_MOST) return true;
-    return (dtype == SMM_F64 && smallest >= LEAST_F64) || (dtype == SMM_C128 && smallest >= LEAST_C128);
+    enum { MIN_F64 = 53, MIN_C128 = 49 };
+    const intptr_t smallest = min_of(m, min_of(k, n));
+    if (m > SMM_CUDA_MAX || k > SMM_CUDA_MAX || n > SMM_CUDA_MAX) return true;
+    return (dtype == SMM_F64 && smallest >= MIN_F64) || (dtype == SMM_C128 && smallest >= MIN_C128);
 }
 
 bool smm_cuda_is_of_diagonals(smm_op op) { return smm_operations[op].operand[0].direction & SMM_LONG; }
@@ -22,13 +22,13 @@ static int class_of(intptr_t size) {
 
 /* Classes of matrices of diagonals. */
 static void set_diagonals(smm_cuda_problem *p, intptr_t m, intptr_t k, intptr_t n) {
-    enum { LEAST = 4 };
-    p->n = LEAST;
+    enum { MIN = 4 };
+    p->n = MIN;
     while (p->n < n && p->n < SMM_CUDA_ORDERS) p->n *= 2;
     const bool in_parts = smm_is_in_parts(&(smm_call){.op = p->op, .form = p->form, .dtype = p->dtype, .n = n});
-    if (in_parts) p->n = SMM_LEAST_IN_PARTS;
+    if (in_parts) p->n = SMM_MIN_IN_PARTS;
     p->k = in_parts ? 1 : k;
-    p->m = p->op == SMM_OP_SOLVE_TRIDIAGONAL ? 3 : least(m, SMM_CUDA_DIAGONALS);
+    p->m = p->op == SMM_OP_SOLVE_TRIDIAGONAL ? 3 : min_of(m, SMM_CUDA_DIAGONALS);
     p->lower = p->op == SMM_OP_SOLVE_TRIDIAGONAL ? 1 : p->lower;
     p->aligned = 0;
     p->source_a = p->source_b = p->source_c = p->source_rest = SMM_SOURCE_STRIDED;

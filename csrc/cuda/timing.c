@@ -52,14 +52,14 @@ static smm_cuda_status capture(stopwatch *x, int runs) {
 
 /* A sample is long enough for the events' resolution, and for the launch of the graph not to matter. */
 static smm_cuda_status time_samples(stopwatch *x, int samples, double nanoseconds[]) {
-    enum { NON_BLOCKING = 1, DEFAULT = 0, MOST_RUNS = 50 };
-    const double SAMPLE = 2e5, LEAST = 1e3;
+    enum { NON_BLOCKING = 1, DEFAULT = 0, MAX_RUNS = 50 };
+    const double SAMPLE = 2e5, MIN = 1e3;
     double once = 0;
     smm_cuda_status status = smm_cuda_check(x->driver->stream_create(&x->stream, NON_BLOCKING), "cuStreamCreate");
     if (!status) status = smm_cuda_check(x->driver->event_create(&x->begin, DEFAULT), "cuEventCreate");
     if (!status) status = smm_cuda_check(x->driver->event_create(&x->end, DEFAULT), "cuEventCreate");
     if (!status) status = time_work(x, run_once, &once);
-    const int runs = (int)fmin(MOST_RUNS, ceil(SAMPLE / fmax(once, LEAST)));
+    const int runs = (int)fmin(MAX_RUNS, ceil(SAMPLE / fmax(once, MIN)));
     if (!status) status = capture(x, runs);
     if (!status) status = time_work(x, replay, &once); /* it comes to the device */
     for (int i = 0; i < samples && !status; i++) {

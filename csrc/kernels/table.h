@@ -8,7 +8,7 @@ static unsigned any_needs(const smm_call *call) {
 }
 
 #define MATMUL_ROWS(n, height, width) \
-    _Static_assert(n >= STRIP_LEAST && n <= 32, "orders of MATMUL_ROWS"); \
+    _Static_assert(n >= STRIP_MIN && n <= 32, "orders of MATMUL_ROWS"); \
     static void KERNEL(matmul_rows_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         rows_square(call, first, last, cold, n, height, width, KERNEL(matmul_rows_##n)); \
     }
@@ -31,12 +31,12 @@ static unsigned any_needs(const smm_call *call) {
         group(call, first, last, cold, n, width); \
     }
 #define INV_LANES(n, groups) \
-    _Static_assert(n <= INV_LANES_MOST && groups <= INV_LANES_GROUPS, "orders and groups of INV_LANES"); \
+    _Static_assert(n <= INV_LANES_MAX && groups <= INV_LANES_GROUPS, "orders and groups of INV_LANES"); \
     static void KERNEL(inv_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         inv_lanes(call, first, last, cold, n, groups); \
     }
 #define SOLVE_LANES(height, groups) \
-    _Static_assert(height <= LU_LANES_MOST && groups <= LU_GROUPS && groups * height * height <= LU_WORKSPACE, \
+    _Static_assert(height <= LU_LANES_MAX && groups <= LU_GROUPS && groups * height * height <= LU_WORKSPACE, \
                    "heights and groups of LU_LANES"); \
     static intptr_t lu_begin_lanes_##height(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, \
                                             lu_group *g) { \
@@ -58,7 +58,7 @@ static unsigned any_needs(const smm_call *call) {
         lu_lanes(call, first, last, cold, lu_begin_lanes_##height, height); \
     }
 #define QR_LANES(n) \
-    _Static_assert(n <= QR_LANES_MOST, "orders of QR_LANES"); \
+    _Static_assert(n <= QR_LANES_MAX, "orders of QR_LANES"); \
     static void KERNEL(qr_lanes_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         qr_lanes_square(call, first, last, cold, n); \
     }
@@ -79,7 +79,7 @@ static unsigned any_needs(const smm_call *call) {
 
 /* In every build, for no other kernels take these orders. */
 #define EIGH_JACOBI(n) \
-    _Static_assert(n <= EIGH_JACOBI_MOST, "orders of EIGH_JACOBI"); \
+    _Static_assert(n <= EIGH_JACOBI_MAX, "orders of EIGH_JACOBI"); \
     static void KERNEL(eigh_jacobi_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         eigh_jacobi(call, first, last, cold, n); \
     }

@@ -23,7 +23,7 @@
  * not count when multiplied by 2^6g. */
 typedef struct smm_pade {
     int degree;
-    double theta, log_theta, log_limit, most_exponent, most_growth;
+    double theta, log_theta, log_limit, max_exponent, max_growth;
 } smm_pade;
 SMM_SCALAR smm_pade smm_pade_of(bool is_double) {
     const smm_pade thirteen = {13, 4.25, 1.4469189829363254, -43.97811211208439, 1022, 160};
@@ -58,12 +58,12 @@ SMM_SCALAR double smm_pade_coefficient(bool is_double, int k) {
 
 /* The e of |A|_1. */
 SMM_SCALAR double smm_scaling_exponent(bool is_double, double size) {
-    const double e = smm_exponent(size), most = smm_pade_of(is_double).most_exponent;
+    const double e = smm_exponent(size), most = smm_pade_of(is_double).max_exponent;
     return e < 0 ? 0 : e > most ? most : e;
 }
 
 /* How many squarings are enough by |A|_1 alone. */
-SMM_SCALAR double smm_most_squarings(bool is_double, double size) {
+SMM_SCALAR double smm_max_squarings(bool is_double, double size) {
     const double s = smm_exponent(size / smm_pade_of(is_double).theta);
     return s < 0 ? 0 : s;
 }
@@ -89,8 +89,8 @@ SMM_SCALAR double smm_squarings_of(bool is_double, double e, const smm_expm_norm
     const double over = smm_whole_above((d - pade.log_theta) / LN2 + e);
     const double alpha = pade.log_limit + smm_log(x->last) - smm_log(x->t);
     const double more = smm_whole_above(alpha / (2 * pade.degree) / LN2 + e);
-    const double most = smm_most_squarings(is_double, x->a), needed = over > more ? over : more;
-    const double s = needed < 0 ? 0 : needed > most ? most : needed, least = e - pade.most_growth;
+    const double most = smm_max_squarings(is_double, x->a), needed = over > more ? over : more;
+    const double s = needed < 0 ? 0 : needed > most ? most : needed, least = e - pade.max_growth;
     return s < least ? least : s;
 }
 

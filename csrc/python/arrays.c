@@ -14,7 +14,7 @@ int smm_core_of(const smm_arrays *x, int i) {
     return core;
 }
 
-void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims) {
+void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int max_dims) {
     x->g = g;
     x->s = smm_signature_of(g);
     memset(&x->call, 0, smm_bytes_of_call(g->op));
@@ -23,7 +23,7 @@ void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims) {
     x->call.m = x->call.n = x->call.k = -1;
     x->absent = x->pairs = 0;
     x->dims = 0;
-    x->most_dims = most_dims;
+    x->max_dims = max_dims;
 }
 
 bool smm_take_mixture(smm_arrays *x, int i, int dtype) {
@@ -58,7 +58,7 @@ bool smm_take_shape(smm_arrays *x, int i) {
         if (*size < 0) *size = array->shape[at];
         if (*size != array->shape[at++]) return false;
     }
-    return batch_dims <= x->most_dims && smm_broadcast(array->shape, batch_dims, &x->dims, x->extent);
+    return batch_dims <= x->max_dims && smm_broadcast(array->shape, batch_dims, &x->dims, x->extent);
 }
 
 void smm_take_number(smm_arrays *x, int i) { x->array[i] = (smm_array){.ndim = -1}; }
@@ -115,7 +115,7 @@ static void describe_matrix(smm_arrays *x, int i, int batch_dims) {
 
 bool smm_describe(smm_arrays *x) {
     const smm_signature *s = x->s;
-    int batch_dims[SMM_MOST_OPERANDS];
+    int batch_dims[SMM_MAX_OPERANDS];
     for (int i = 0; i < s->operands; i++) {
         batch_dims[i] = x->array[i].ndim < 0 ? 0 : x->array[i].ndim - smm_core_of(x, i);
         if (x->array[i].ndim >= 0) describe_matrix(x, i, batch_dims[i]);
@@ -123,7 +123,7 @@ bool smm_describe(smm_arrays *x) {
     x->outer.dims = 0;
     for (int d = 0; d < x->dims; d++) {
         if (x->extent[d] == 1) continue;
-        intptr_t stride[SMM_MOST_OPERANDS] = {0};
+        intptr_t stride[SMM_MAX_OPERANDS] = {0};
         for (int i = 0; i < s->operands; i++) {
             const smm_array *array = &x->array[i];
             const int own = batch_dims[i] - 1 - d;

@@ -28,10 +28,10 @@ typedef struct smm_arrays {
     const smm_signature *s;
     smm_call call;
     smm_outer outer; /* of the call */
-    smm_array array[SMM_MOST_OPERANDS];
+    smm_array array[SMM_MAX_OPERANDS];
     unsigned absent; /* a bit for each dimension that an input lacks, and outputs therefore lack too */
     unsigned pairs;  /* and for each operand, by place, that is complex though the call is real */
-    int dims, most_dims;
+    int dims, max_dims;
     intptr_t extent[NPY_MAXDIMS]; /* of batch dimensions, innermost first */
 } smm_arrays;
 
@@ -39,7 +39,7 @@ typedef struct smm_arrays {
 bool smm_broadcast(const intptr_t *shape, int own, int *dims, intptr_t extent[]);
 
 /* Start with the arrays of a gufunc: none yet, and at most that many batch dimensions. */
-void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int most_dims);
+void smm_arrays_of(smm_arrays *x, const smm_gufunc *g, int max_dims);
 /* Input i has numbers of that type, not of the call's. True: it is B beside a real A, or a real B, and there is a call
  * of such matrices (smm_pairs_of), whose type from here on is the real one. */
 bool smm_take_mixture(smm_arrays *x, int i, int dtype);

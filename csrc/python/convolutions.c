@@ -42,7 +42,7 @@ static bool take_terms(convolution *d) {
 static bool take_batch(convolution *d) {
     const int dims = d->x[2].ndim - 4;
     for (int back = 1; back <= dims; back++) {
-        intptr_t stride[SMM_MOST_OPERANDS] = {0};
+        intptr_t stride[SMM_MAX_OPERANDS] = {0};
         const intptr_t extent = d->x[2].shape[dims - back];
         for (int i = 0; i < 3; i++) {
             const smm_array *const x = &d->x[i];
@@ -212,7 +212,7 @@ end:
 
 /* A new array of this shape for the result of open arrays. NULL: an exception is set. */
 static PyObject *new_result(smm_buffer b[3], PyObject *shape) {
-    int64_t sizes[SMM_MOST_AXES];
+    int64_t sizes[SMM_MAX_AXES];
     const int ndim = (int)PyTuple_GET_SIZE(shape);
     for (int i = 0; i < ndim; i++) sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
     if (PyErr_Occurred()) return NULL;
@@ -230,7 +230,7 @@ static PyObject *device_convolve_new(PyObject *Py_UNUSED(module), PyObject *args
     for (int i = 0; i < 2; i++)
         if (!smm_exchange(arrays[i], &b[i]) || b[i].api != b->api || b[i].x.ndim < 4 || smm_is_followed(arrays[i]))
             Py_RETURN_NOTIMPLEMENTED;
-    if (!take_buffers(&d, b, 2, &d.c.dtype) || PyTuple_GET_SIZE(shape) > SMM_MOST_AXES || !take_terms(&d))
+    if (!take_buffers(&d, b, 2, &d.c.dtype) || PyTuple_GET_SIZE(shape) > SMM_MAX_AXES || !take_terms(&d))
         Py_RETURN_NOTIMPLEMENTED;
     if (smm_configure_cuda() < 0) return NULL;
     PyObject *result = new_result(b, shape);

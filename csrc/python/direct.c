@@ -63,7 +63,7 @@ static int take_outputs(smm_arrays *x, PyArrayObject *objects[], int end, PyObje
 /* The outputs: those given; new ones without dimensions become scalars; those that are missing, None. Steals the
  * references. */
 static PyObject *results_of(PyArrayObject *objects[], const smm_signature *s, PyObject *const *args, Py_ssize_t nargs) {
-    PyObject *outputs[SMM_MOST_OPERANDS];
+    PyObject *outputs[SMM_MAX_OPERANDS];
     for (int i = s->inputs; i < s->operands; i++) {
         PyArrayObject *x = objects[i];
         objects[i] = NULL;
@@ -83,7 +83,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     const int dtype = smm_dtype_of_numpy(PyArray_TYPE((PyArrayObject *)args[0]));
     if (dtype < 0 || !smm_takes(g->op, (smm_dtype)dtype)) Py_RETURN_NOTIMPLEMENTED;
 
-    PyArrayObject *objects[SMM_MOST_OPERANDS] = {NULL};
+    PyArrayObject *objects[SMM_MAX_OPERANDS] = {NULL};
     smm_arrays x;
     smm_arrays_of(&x, g, NPY_MAXDIMS);
     x.call.dtype = dtype;

@@ -65,13 +65,13 @@ typedef struct smm_gufunc {
 /* What a signature says, as the loops need it. */
 typedef struct smm_signature {
     int inputs, operands, dimensions;
-    char dimension[3];                   /* m, n, k in order of first appearance */
-    int place[SMM_MOST_OPERANDS];        /* of each operand, that among the operation's; */
-    int core[SMM_MOST_OPERANDS];         /* its core dimensions, */
-    char dims[SMM_MOST_OPERANDS][2];     /* and which they are; */
-    bool optional[SMM_MOST_OPERANDS][2]; /* and whether an operand may lack them ("?") */
-    int b;                               /* the right-hand side or second factor; 0: there is none */
-    bool updates;                        /* the output is an input, too */
+    char dimension[3];                  /* m, n, k in order of first appearance */
+    int place[SMM_MAX_OPERANDS];        /* of each operand, that among the operation's; */
+    int core[SMM_MAX_OPERANDS];         /* its core dimensions, */
+    char dims[SMM_MAX_OPERANDS][2];     /* and which they are; */
+    bool optional[SMM_MAX_OPERANDS][2]; /* and whether an operand may lack them ("?") */
+    int b;                              /* the right-hand side or second factor; 0: there is none */
+    bool updates;                       /* the output is an input, too */
 } smm_signature;
 
 /* gufuncs.c */

@@ -207,7 +207,7 @@ bool smm_pivots_are_rows(const smm_call *call) {
     for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call run = smm_run_of(call, r);
         const smm_operand pivots = *pivots_of_lu(&run);
-        for (intptr_t q = 0; q < (pivots.batch ? call->batch : least(1, call->batch)); q++)
+        for (intptr_t q = 0; q < (pivots.batch ? call->batch : min_of(1, call->batch)); q++)
             for (intptr_t i = 0; i < call->n; i++) {
                 const int32_t pivot = *(const int32_t *)((const char *)pivots.data + q * pivots.batch + i * pivots.row);
                 if (pivot < i || pivot >= call->n) return false;
@@ -340,7 +340,7 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
                    PyArray_DTypeMeta *promoted[]) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
     const smm_signature *s = smm_signature_of(g);
-    PyArray_DTypeMeta *given[SMM_MOST_OPERANDS], *common = NULL;
+    PyArray_DTypeMeta *given[SMM_MAX_OPERANDS], *common = NULL;
     int count = 0;
     for (int i = 0; i < s->operands; i++) {
         const smm_element element = smm_element_of(g, i);
@@ -372,7 +372,7 @@ static int promote(PyObject *ufunc, PyArray_DTypeMeta *const dtypes[], PyArray_D
 static int add_loop(PyObject *ufunc, smm_dtype dtype, unsigned pairs) {
     const smm_gufunc *g = smm_gufunc_of(ufunc);
     const smm_signature *s = smm_signature_of(g);
-    PyArray_DTypeMeta *dtypes[SMM_MOST_OPERANDS];
+    PyArray_DTypeMeta *dtypes[SMM_MAX_OPERANDS];
     for (int i = 0; i < s->operands; i++) dtypes[i] = meta_of(g, i, dtype, pairs);
     PyType_Slot slots[] = {{NPY_METH_strided_loop, (void *)loop}, {0, NULL}};
     PyArrayMethod_Spec spec = {.name = g->name,

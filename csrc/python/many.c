@@ -10,10 +10,10 @@ typedef struct job {
     const smm_signature *s;
     PyArrayObject *counts; /* of the members of each stack */
     PyObject *const *inputs;
-    PyObject *outputs[SMM_MOST_OPERANDS]; /* a list of a stack for each, or an array of all members' numbers */
-    char *next[SMM_MOST_OPERANDS];        /* of such an array: what belongs to the next stack, */
-    intptr_t step[SMM_MOST_OPERANDS];     /* and the bytes of a number */
-    intptr_t count;                       /* of members of the stack that is described */
+    PyObject *outputs[SMM_MAX_OPERANDS]; /* a list of a stack for each, or an array of all members' numbers */
+    char *next[SMM_MAX_OPERANDS];        /* of such an array: what belongs to the next stack, */
+    intptr_t step[SMM_MAX_OPERANDS];     /* and the bytes of a number */
+    intptr_t count;                      /* of members of the stack that is described */
     Py_ssize_t stacks, calls;
     smm_call *call;     /* those that the core is given, */
     smm_outer *outer;   /* their dimensions beside the batch, */
@@ -175,7 +175,7 @@ PyObject *smm_many(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_
         if (outputs) result = PyTuple_Pack(2, outputs, x.left);
         Py_XDECREF(outputs);
     }
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) Py_XDECREF(x.outputs[i]);
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) Py_XDECREF(x.outputs[i]);
     Py_XDECREF(x.left);
     PyMem_Free(x.call);
     PyMem_Free(x.outer);

@@ -220,10 +220,10 @@ static int add_lists(PyObject *module) {
                               "extra", SMM_EXTRA, "positive", SMM_POSITIVE, "symmetric", SMM_SYMMETRIC, "tensor",
                               SMM_TENSOR, "lapack", SMM_LAPACK)) < 0 ||
         smm_add(module, "limits",
-                Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MOST_OPERANDS, "order",
-                              SMM_MOST_ORDER, "longest", SMM_LONGEST, "deep", SMM_DEEP, "cuda_order",
-                              SMM_CUDA_MOST_ORDER, "cuda_product_order", SMM_CUDA_MOST, "cuda_columns",
-                              SMM_CUDA_COLUMNS, "cuda_dimensions", SMM_MOST_AXES)) < 0;
+                Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "operands", SMM_MAX_OPERANDS, "order", SMM_MAX_ORDER,
+                              "longest", SMM_LONGEST, "deep", SMM_DEEP, "cuda_order", SMM_CUDA_MAX_ORDER,
+                              "cuda_product_order", SMM_CUDA_MAX, "cuda_columns", SMM_CUDA_COLUMNS, "cuda_dimensions",
+                              SMM_MAX_AXES)) < 0;
     if (failed) return -1;
     return PyModule_AddIntConstant(module, "source_strided", SMM_SOURCE_STRIDED);
 }

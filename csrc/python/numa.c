@@ -7,7 +7,7 @@ static PyObject *numa_nodes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ign
     PyObject *nodes = PyList_New(0);
     for (int i = 0; nodes && i < x->count; i++) {
         PyObject *cpus = PyList_New(0), *node = NULL;
-        for (int cpu = 0; cpus && cpu < SMM_MOST_CPUS; cpu++)
+        for (int cpu = 0; cpus && cpu < SMM_MAX_CPUS; cpu++)
             if (smm_set_has(&x->node[i].set, cpu)) smm_append(&cpus, PyLong_FromLong(cpu));
         if (cpus) node = Py_BuildValue("iNN", x->node[i].id, cpus, PyBool_FromLong(x->node[i].has_memory));
         smm_append(&nodes, node);

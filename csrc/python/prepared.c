@@ -11,7 +11,7 @@
 
 #include <structmember.h>
 
-enum { MOST_CALLS = 64, MOST_ARGUMENTS = 64, MOST_ON_DEVICE = 16 };
+enum { MAX_CALLS = 64, MAX_ARGUMENTS = 64, MAX_ON_DEVICE = 16 };
 
 /* What becomes of the last output. */
 typedef enum { NO_INFO, INFO_APART, INFO_AMONG } info_kind;
@@ -30,7 +30,7 @@ typedef struct prepared_call {
 
 typedef struct prepared {
     PyObject_HEAD vectorcallfunc call;
-    prepared_call *calls[MOST_CALLS]; /* only added to, so that a call needs no lock */
+    prepared_call *calls[MAX_CALLS]; /* only added to, so that a call needs no lock */
     int count;
 } prepared;
 
@@ -40,7 +40,7 @@ typedef struct prepared {
 typedef struct arguments {
     int count;
     PyObject *const *given;
-    PyObject *array[MOST_ARGUMENTS]; /* of arrays and NumPy's scalars */
+    PyObject *array[MAX_ARGUMENTS]; /* of arrays and NumPy's scalars */
     PyObject *out;
     PyObject *keywords;           /* NULL: none */
     const DLPackExchangeAPI *api; /* of arrays that are not NumPy's; NULL: there are none */
@@ -72,7 +72,7 @@ static PyObject *in_library(PyObject *outputs, const arguments *a, int results) 
 /* 0: done, 1: Python's, -1: an exception is set. */
 static int take_arguments(arguments *to, PyObject *const *args, Py_ssize_t nargs) {
     *to = (arguments){.given = args};
-    if (nargs > MOST_ARGUMENTS) return 1;
+    if (nargs > MAX_ARGUMENTS) return 1;
     for (Py_ssize_t i = 0; i < nargs; i++) {
         to->count = (int)i + 1;
         if (PyArray_CheckExact(args[i]))
@@ -218,7 +218,7 @@ static PyObject *call_object(const prepared_call *x, PyObject *const inputs[], b
 
 /* The call, if it takes these arguments; else NotImplemented. */
 static PyObject *try_call(const prepared_call *x, const arguments *a) {
-    PyObject *inputs[MOST_ARGUMENTS], *outs[MOST_ARGUMENTS] = {NULL}, *outputs = Py_NotImplemented;
+    PyObject *inputs[MAX_ARGUMENTS], *outs[MAX_ARGUMENTS] = {NULL}, *outputs = Py_NotImplemented;
     bool takes = x->inputs == a->count, failed = false;
     int made = 0;
     const bool is_program = Py_IS_TYPE(x->program, smm_program_type);
@@ -251,10 +251,10 @@ static PyObject *try_call(const prepared_call *x, const arguments *a) {
 
 /* The call of arrays on a device; a device is waited for if info is looked at. */
 static PyObject *call_on_device(prepared *self, int count, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
-    smm_buffer b[MOST_ON_DEVICE] = {0};
+    smm_buffer b[MAX_ON_DEVICE] = {0};
     arguments a = {0};
     int any = 0;
-    if (nargs > MOST_ON_DEVICE || !smm_open_all(args, nargs, b)) Py_RETURN_NOTIMPLEMENTED;
+    if (nargs > MAX_ON_DEVICE || !smm_open_all(args, nargs, b)) Py_RETURN_NOTIMPLEMENTED;
     int status = take_keywords(&a, args + nargs, names);
     const prepared_call *x = NULL;
     for (int i = 0; i < count && !status && !a.out && !x; i++) {
@@ -279,7 +279,7 @@ static PyObject *call_on_device(prepared *self, int count, PyObject *const *args
 /* prepared(*inputs, out=None, **keywords) */
 static PyObject *call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
     prepared *self = (prepared *)object;
-    const int known = __atomic_load_n(&self->count, __ATOMIC_ACQUIRE), count = known < MOST_CALLS ? known : MOST_CALLS;
+    const int known = __atomic_load_n(&self->count, __ATOMIC_ACQUIRE), count = known < MAX_CALLS ? known : MAX_CALLS;
     if (!count || smm_is_offloading()) Py_RETURN_NOTIMPLEMENTED;
     const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     arguments a;
@@ -313,10 +313,10 @@ static void free_call(prepared_call *x) {
     PyMem_Free(x);
 }
 
-/* False if there are MOST_CALLS already. The program or launch of *x is stolen. */
+/* False if there are MAX_CALLS already. The program or launch of *x is stolen. */
 static PyObject *added(prepared *self, prepared_call own, PyObject *keywords) {
     prepared_call *x = PyMem_Malloc(sizeof *x);
-    int at = MOST_CALLS;
+    int at = MAX_CALLS;
     if (x) {
         *x = own;
         Py_XINCREF(x->program);
@@ -329,7 +329,7 @@ static PyObject *added(prepared *self, prepared_call own, PyObject *keywords) {
         smm_free_device_call(own.device);
         PyErr_NoMemory();
     }
-    if (at < MOST_CALLS) {
+    if (at < MAX_CALLS) {
         __atomic_store_n(&self->calls[at], x, __ATOMIC_RELEASE);
         Py_RETURN_TRUE;
     }
@@ -340,7 +340,7 @@ static PyObject *added(prepared *self, prepared_call own, PyObject *keywords) {
 
 /* Whether it can be: so many inputs and outputs, and what becomes of info. */
 static bool is_possible(const prepared_call *x) {
-    if (x->inputs <= MOST_ARGUMENTS && x->outputs >= 1 && x->outputs <= MOST_ARGUMENTS && x->info <= INFO_AMONG)
+    if (x->inputs <= MAX_ARGUMENTS && x->outputs >= 1 && x->outputs <= MAX_ARGUMENTS && x->info <= INFO_AMONG)
         return true;
     PyErr_SetString(PyExc_ValueError, "the program has other inputs or outputs");
     return false;
@@ -397,7 +397,7 @@ static PyObject *new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py
 static int traverse(PyObject *object, visitproc visit, void *arg) {
     prepared *self = (prepared *)object;
     Py_VISIT(Py_TYPE(object));
-    for (int i = 0; i < MOST_CALLS && self->calls[i]; i++) {
+    for (int i = 0; i < MAX_CALLS && self->calls[i]; i++) {
         Py_VISIT(self->calls[i]->program);
         Py_VISIT(self->calls[i]->keywords);
         Py_VISIT(self->calls[i]->make);
@@ -409,7 +409,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
 static int clear(PyObject *object) {
     prepared *self = (prepared *)object;
     self->count = 0;
-    for (int i = 0; i < MOST_CALLS; i++) {
+    for (int i = 0; i < MAX_CALLS; i++) {
         prepared_call *x = self->calls[i];
         self->calls[i] = NULL;
         free_call(x);

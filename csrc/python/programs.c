@@ -7,12 +7,12 @@
 
 #include "arrays.h"
 
-enum { MOST_GIVEN = 64, MOST_CORE = 8, MOST_PLANS = 8 };
+enum { MAX_GIVEN = 64, MAX_CORE = 8, MAX_PLANS = 8 };
 
 /* An input or an output: its value, and the arrays that it accepts. */
 typedef struct given {
     int value, type, core;
-    intptr_t shape[MOST_CORE], stride[MOST_CORE];
+    intptr_t shape[MAX_CORE], stride[MAX_CORE];
 } given;
 
 /* A plan for such batch strides, and the kernels that were chosen at the time. */
@@ -21,14 +21,14 @@ typedef struct plan {
     smm_planned *planned;
     unsigned choice;
     int carries; /* of a loop; -1: the steps run once */
-    intptr_t batch[MOST_GIVEN];
+    intptr_t batch[MAX_GIVEN];
 } plan;
 
 /* How a call runs the steps again and again: the first `carries` outputs become the first inputs of the next time. */
 typedef struct loop {
     int carries, columns; /* columns: of info, the last output; 0: there is none */
     intptr_t length, every;
-    intptr_t stride[MOST_GIVEN]; /* bytes from one time to the next */
+    intptr_t stride[MAX_GIVEN]; /* bytes from one time to the next */
 } loop;
 
 typedef struct program {
@@ -38,8 +38,8 @@ typedef struct program {
     smm_outer *outer; /* of the steps that have one */
     PyObject *constants;
     int inputs, outputs; /* the last output is the info of all steps that have one, unless none has */
-    given given[MOST_GIVEN];
-    plan *plans; /* only added to, until there are MOST_PLANS */
+    given given[MAX_GIVEN];
+    plan *plans; /* only added to, until there are MAX_PLANS */
     int count_of_plans;
     smm_program_info info;
 } program;
@@ -58,11 +58,11 @@ static bool parse_operand(PyObject *x, smm_step *step, smm_outer *outer, int i) 
     step->value[i] = -1;
     if (Py_IsNone(x)) return true;
     PyObject *strides;
-    intptr_t own[SMM_MOST_DIMS];
+    intptr_t own[SMM_MAX_DIMS];
     int count;
     smm_operand *to = &step->call.operand[i];
     if (!PyArg_ParseTuple(x, "innnO", &step->value[i], &step->offset[i], &to->row, &to->col, &strides)) return false;
-    if (!parse_sizes(strides, own, SMM_MOST_DIMS, &count) || count != outer->dims) return false;
+    if (!parse_sizes(strides, own, SMM_MAX_DIMS, &count) || count != outer->dims) return false;
     for (int d = 0; d < count; d++) outer->stride[d][i] = own[d];
     return true;
 }
@@ -76,7 +76,7 @@ static bool parse_step(PyObject *x, smm_step *step, smm_outer *outer) {
                           &PyTuple_Type, &operands))
         return false;
     if (!parse_sizes(shape, size, 3, &sizes) || sizes != 3) return false;
-    if (!parse_sizes(extents, outer->extent, SMM_MOST_DIMS, &outer->dims)) return false;
+    if (!parse_sizes(extents, outer->extent, SMM_MAX_DIMS, &outer->dims)) return false;
     step->kind = kind;
     step->function = kind == SMM_STEP_MAP ? (smm_function)which : 0;
     step->skips = kind == SMM_STEP_UNLESS ? which : 0;
@@ -87,8 +87,8 @@ static bool parse_step(PyObject *x, smm_step *step, smm_outer *outer) {
                             .n = size[1],
                             .k = size[2],
                             .outer = outer->dims ? outer : NULL};
-    if (PyTuple_GET_SIZE(operands) > SMM_MOST_OPERANDS) return false;
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) step->value[i] = -1;
+    if (PyTuple_GET_SIZE(operands) > SMM_MAX_OPERANDS) return false;
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) step->value[i] = -1;
     for (int i = 0; i < PyTuple_GET_SIZE(operands); i++)
         if (!parse_operand(PyTuple_GET_ITEM(operands, i), step, outer, i)) return false;
     return true;
@@ -112,7 +112,7 @@ static bool parse_given(PyObject *x, given *to) {
     if (!PyArg_ParseTuple(x, "iO&OO", &to->value, PyArray_DescrConverter, &dtype, &shape, &strides)) return false;
     to->type = dtype->type_num;
     Py_DECREF(dtype);
-    return parse_sizes(shape, to->shape, MOST_CORE, &to->core) && parse_sizes(strides, to->stride, MOST_CORE, &count);
+    return parse_sizes(shape, to->shape, MAX_CORE, &to->core) && parse_sizes(strides, to->stride, MAX_CORE, &count);
 }
 
 static int fill(program *self, PyObject *values, PyObject *steps, PyObject *inputs, PyObject *outputs) {
@@ -127,7 +127,7 @@ static int fill(program *self, PyObject *values, PyObject *steps, PyObject *inpu
         return -1;
     }
     self->program = (smm_program){(int)count_of_values, (int)count_of_steps, self->value, self->step, NULL};
-    bool valid = self->inputs + self->outputs <= MOST_GIVEN;
+    bool valid = self->inputs + self->outputs <= MAX_GIVEN;
     for (int v = 0; v < count_of_values && valid; v++)
         valid = parse_value(PyTuple_GET_ITEM(values, v), &self->value[v]);
     for (int s = 0; s < count_of_steps && valid; s++)
@@ -171,7 +171,7 @@ static plan *plan_for(program *self, const intptr_t batch[], const loop *times, 
     if (!x) return (plan *)PyErr_NoMemory();
     x->choice = choice;
     x->carries = carries;
-    smm_carry carry[MOST_GIVEN];
+    smm_carry carry[MAX_GIVEN];
     const smm_loop own_loop = times ? loop_of(self, times, arrays, carry) : (smm_loop){0};
     smm_value *values = PyMem_Calloc((size_t)self->program.values + 1, sizeof *values);
     smm_status status = SMM_ERR_MEMORY;
@@ -188,7 +188,7 @@ static plan *plan_for(program *self, const intptr_t batch[], const loop *times, 
         free_plan(x);
         return (plan *)smm_raise(status, NULL);
     }
-    *keep = __atomic_fetch_add(&self->count_of_plans, 1, __ATOMIC_RELAXED) < MOST_PLANS;
+    *keep = __atomic_fetch_add(&self->count_of_plans, 1, __ATOMIC_RELAXED) < MAX_PLANS;
     if (!*keep) return x;
     x->next = __atomic_load_n(&self->plans, __ATOMIC_ACQUIRE);
     while (!__atomic_compare_exchange_n(&self->plans, &x->next, x, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
@@ -200,7 +200,7 @@ static plan *plan_for(program *self, const intptr_t batch[], const loop *times, 
 /* Batch dimensions, innermost first, with a stride for each array. */
 typedef struct batch {
     int dims;
-    intptr_t extent[NPY_MAXDIMS], stride[NPY_MAXDIMS][MOST_GIVEN];
+    intptr_t extent[NPY_MAXDIMS], stride[NPY_MAXDIMS][MAX_GIVEN];
 } batch;
 
 static bool is_supported(const given *x, PyObject *object) {
@@ -254,7 +254,7 @@ static int longest(const batch *x) {
 /* Run it. 0: done, -1: an exception is set. */
 static int run(program *self, PyArrayObject *const arrays[], int dims, const intptr_t extent[], const loop *times,
                bool *failed) {
-    static const intptr_t no_strides[MOST_GIVEN];
+    static const intptr_t no_strides[MAX_GIVEN];
     const int count = self->inputs + self->outputs, values = self->program.values, steps = self->program.steps;
     /* behind x: the address of each value, its strides in outer dimensions and in time, and whether each step failed */
     const size_t behind = (size_t)values * (size_t)(dims + 3) * sizeof(intptr_t) + (size_t)steps;
@@ -295,7 +295,7 @@ static int run(program *self, PyArrayObject *const arrays[], int dims, const int
 
 /* An array for an output: the given one if it fits, else a new one. NULL: it does not fit, or an exception is set. */
 static PyObject *output_for(const given *x, PyObject *own, int dims, const intptr_t extent[]) {
-    npy_intp shape[NPY_MAXDIMS + MOST_CORE];
+    npy_intp shape[NPY_MAXDIMS + MAX_CORE];
     if (dims + x->core > NPY_MAXDIMS) return NULL;
     for (int d = 0; d < dims; d++) shape[d] = extent[dims - 1 - d];
     for (int d = 0; d < x->core; d++) shape[dims + d] = x->shape[d];
@@ -309,7 +309,7 @@ static PyObject *output_for(const given *x, PyObject *own, int dims, const intpt
 
 PyObject *smm_call_program(PyObject *object, PyObject *const inputs[], PyObject *const outs[], bool *failed) {
     program *self = (program *)object;
-    PyArrayObject *arrays[MOST_GIVEN] = {NULL};
+    PyArrayObject *arrays[MAX_GIVEN] = {NULL};
     intptr_t extent[NPY_MAXDIMS];
     int dims = 0;
     for (int i = 0; i < self->inputs; i++) {
@@ -386,9 +386,9 @@ static PyObject *run_loop(PyObject *object, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!iinnO", &PyTuple_Type, &given, &x.carries, &x.columns, &x.length, &x.every,
                           &strides))
         return NULL;
-    PyArrayObject *arrays[MOST_GIVEN];
+    PyArrayObject *arrays[MAX_GIVEN];
     intptr_t extent[NPY_MAXDIMS];
-    if (PyTuple_GET_SIZE(given) != count || !parse_sizes(strides, x.stride, MOST_GIVEN, &steps) || steps != count ||
+    if (PyTuple_GET_SIZE(given) != count || !parse_sizes(strides, x.stride, MAX_GIVEN, &steps) || steps != count ||
         x.carries > self->inputs || x.carries > self->outputs) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the description of a loop is wrong");
         return NULL;

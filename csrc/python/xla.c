@@ -166,7 +166,7 @@ static void *run(const xla_call *from, const smm_gufunc *g, void *run_on(const x
     const int dtype =
         in->count == s->inputs && out->count == s->operands - s->inputs ? dtype_of(g, 0, in->buffer[0]) : -1;
     if (dtype < 0 || s->updates) return refuse(from, "smallmm: operands of another gufunc");
-    intptr_t strides[SMM_MOST_OPERANDS][NPY_MAXDIMS];
+    intptr_t strides[SMM_MAX_OPERANDS][NPY_MAXDIMS];
     smm_arrays x;
     smm_arrays_of(&x, g, NPY_MAXDIMS);
     x.call.dtype = (smm_dtype)dtype;

@@ -65,7 +65,7 @@ static intptr_t banded(const smm_call *call, intptr_t q, number *w, number *x) {
     for (intptr_t r = 0; r < m; r++)
         for (intptr_t j = 0; j < n; j++) w[(lower + r) * n + j] = get_number(&o->ab, t, q, r, j);
     for (intptr_t j = 0; j < n; j++) {
-        const intptr_t bottom = least(j + lower, n - 1), right = least(j + all, n - 1);
+        const intptr_t bottom = min_of(j + lower, n - 1), right = min_of(j + all, n - 1);
         intptr_t p = j;
         for (intptr_t i = j + 1; i <= bottom; i++)
             if (size_of(t, *element(w, n, all, i, j)) > size_of(t, *element(w, n, all, p, j))) p = i;
@@ -104,7 +104,7 @@ static intptr_t definite(const smm_call *call, intptr_t q, number *w, number *x)
     for (intptr_t j = 0; j < n && !info; j++) {
         if (!(w[j].re > 0)) info = j + 1;
         r[j].re = round_in(t, 1 / round_in(t, sqrt(w[j].re)));
-        const intptr_t below = least(m - 1, n - 1 - j);
+        const intptr_t below = min_of(m - 1, n - 1 - j);
         for (intptr_t i = 1; i <= below; i++) w[i * n + j] = scaled(t, w[i * n + j], r[j].re);
         for (intptr_t s = 1; s <= below; s++)
             for (intptr_t i = s; i <= below; i++) {
@@ -117,7 +117,7 @@ static intptr_t definite(const smm_call *call, intptr_t q, number *w, number *x)
         for (intptr_t i = 1; i < m && j + i < n; i++) subtract_row(t, x + (j + i) * k, w[i * n + j], x + j * k, k);
     }
     for (intptr_t j = n - 1; j >= 0; j--) {
-        for (intptr_t i = least(m - 1, n - 1 - j); i >= 1; i--)
+        for (intptr_t i = min_of(m - 1, n - 1 - j); i >= 1; i--)
             subtract_row(t, x + j * k, conjugate(w[i * n + j]), x + (j + i) * k, k);
         scale_row(t, x + j * k, r[j].re, k);
     }

@@ -9,7 +9,7 @@ enum { SWEEPS = 30 };
 typedef smm_spectrum spectrum;
 
 /* Rotations of vectors whose squared length is not above this are left out: squares would lose digits. */
-static const double least_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-110, [SMM_F64] = 0x1p-900};
+static const double min_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-110, [SMM_F64] = 0x1p-900};
 
 /* What is negligible beside the largest element of B. */
 static double tolerance_of(const spectrum *x) {
@@ -68,7 +68,7 @@ static beginning begin(const spectrum *x, double tolerance, intptr_t from, intpt
 /* The rotation that turns (f, g) to (r, 0). */
 static double rotation(smm_dtype dtype, double f, double g, double *c, double *s) {
     const double squares = fma_in(dtype, f, f, round_in(dtype, g * g)), r = round_in(dtype, sqrt(squares));
-    const bool rotates = squares > least_square[dtype];
+    const bool rotates = squares > min_square[dtype];
     const double back = rotates ? round_in(dtype, r * round_in(dtype, 1 / squares)) : 0;
     *c = rotates ? round_in(dtype, f * back) : 1;
     *s = rotates ? round_in(dtype, g * back) : 0;

@@ -65,7 +65,7 @@ static void factor_and_solve_one(const smm_call *call, intptr_t q) {
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; j <= i; j++) adjoint[j][i] = conjugate(a[i][j]);
     for (intptr_t k = 0; k < call->k; k++) {
-        number x[SMM_MOST_ORDER];
+        number x[SMM_MAX_ORDER];
         for (intptr_t i = 0; i < n; i++) x[i] = get_number(&call->solve_pos.b, t, q, i, k);
         if (!info) {
             solve(t, a, n, false, false, x);
@@ -87,7 +87,7 @@ static void solve_one(const smm_call *call, intptr_t q) {
     get_matrix(call, q, true, adjoint);
     const intptr_t info = unit ? 0 : zero_of(a, n);
     for (intptr_t k = 0; k < call->k; k++) {
-        number x[SMM_MOST_ORDER];
+        number x[SMM_MAX_ORDER];
         for (intptr_t i = 0; i < n; i++) x[i] = get_number(b, t, q, i, k);
         if (factored) {
             solve(t, upper ? adjoint : a, n, false, false, x);

@@ -8,7 +8,7 @@
 #include "schur.h"
 
 /* As in csrc/kernels/spectra/eig_hessenberg.h, eig_sweeps.h and eig_lanes.h. */
-enum { PASSES = 20, STEPS = 64, SWEEPS = 30, LEAST_ROWS = 10, EXCEPTIONAL = 10 };
+enum { PASSES = 20, STEPS = 64, SWEEPS = 30, MIN_ROWS = 10, EXCEPTIONAL = 10 };
 static const limits limits_of[SMM_DTYPE_COUNT] = {[SMM_F32] = {0x1p30, 0x1p35, 0x1p-50, 0x1p20},
                                                   [SMM_F64] = {0x1p300, 0x1p300, 0x1p-400, 0x1p100}};
 
@@ -105,7 +105,7 @@ static void to_hessenberg(schur *x) {
     const smm_dtype t = x->t;
     const intptr_t n = x->n;
     numbers v;
-    number tau[SMM_MOST_ORDER];
+    number tau[SMM_MAX_ORDER];
     for (intptr_t k = 0; k + 2 < n; k++) {
         const intptr_t count = n - k - 1;
         for (intptr_t i = 0; i < count; i++) v[k][i] = x->h[k + 1 + i][k];
@@ -113,14 +113,13 @@ static void to_hessenberg(schur *x) {
         x->h[k + 1][k] = v[k][0];
         for (intptr_t i = 1; i < count; i++) x->h[k + 1 + i][k] = real(0);
         for (intptr_t j = k + 1; j < n; j++)
-            smm_reflect(t, v[k], 1, conjugate(tau[k]), &x->h[k + 1][j], SMM_MOST_ORDER, count);
+            smm_reflect(t, v[k], 1, conjugate(tau[k]), &x->h[k + 1][j], SMM_MAX_ORDER, count);
         for (intptr_t i = 0; i < n; i++) reflect_row(t, v[k], tau[k], &x->h[i][k + 1], count);
     }
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; j < n; j++) x->z[i][j] = real(i == j);
     for (intptr_t k = n - 3; k >= 0; k--)
-        for (intptr_t j = k + 1; j < n; j++)
-            smm_reflect(t, v[k], 1, tau[k], &x->z[k + 1][j], SMM_MOST_ORDER, n - k - 1);
+        for (intptr_t j = k + 1; j < n; j++) smm_reflect(t, v[k], 1, tau[k], &x->z[k + 1][j], SMM_MAX_ORDER, n - k - 1);
 }
 
 /* --- H becomes triangular ----------------------------------------------------------------------------------------- */
@@ -128,7 +127,7 @@ static void to_hessenberg(schur *x) {
 /* Whether h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
 static bool is_negligible(const schur *x, intptr_t k) {
     const smm_dtype t = x->t;
-    const double ulp = 2 * roundoff(t), least = round_in(t, least_normal(t) / roundoff(t));
+    const double ulp = 2 * roundoff(t), least = round_in(t, smallest_normal(t) / roundoff(t));
     const number above = x->h[k - 1][k - 1], here = x->h[k][k];
     const double below = size_of(t, x->h[k][k - 1]), right = size_of(t, x->h[k - 1][k]), d = size_of(t, here);
     if (!(below > least)) return true;
@@ -181,7 +180,7 @@ static void reflect_both(schur *x, const number *v, number tau, intptr_t k, intp
 /* A sweep of the bulge that v begins, of `width` + 1 rows. */
 static void chase(schur *x, const window *y, number *v, intptr_t width) {
     for (intptr_t k = y->lo; k < y->hi; k++) {
-        const intptr_t count = least(width + 1, y->hi - k + 1);
+        const intptr_t count = min_of(width + 1, y->hi - k + 1);
         if (k > y->lo)
             for (intptr_t i = 0; i < count; i++) v[i] = x->h[k + i][k - 1];
         const number tau = reflector(x, v, count);
@@ -189,7 +188,7 @@ static void chase(schur *x, const window *y, number *v, intptr_t width) {
             x->h[k][k - 1] = v[0];
             for (intptr_t i = 1; i < count; i++) x->h[k + i][k - 1] = real(0);
         }
-        reflect_both(x, v, tau, k, count, least(k + width + 1, y->hi));
+        reflect_both(x, v, tau, k, count, min_of(k + width + 1, y->hi));
     }
 }
 
@@ -225,7 +224,7 @@ static void sweep_real(schur *x, const window *y) {
     const double second = round_in(t, part * round_in(t, from + round_in(t, next - re)));
     const double third = round_in(t, part * x->h[lo + 2][lo + 1].re);
     double all = round_in(t, round_in(t, fabs(first) + fabs(second)) + fabs(third));
-    if (!(all > least_normal(t))) all = least_normal(t);
+    if (!(all > smallest_normal(t))) all = smallest_normal(t);
     number v[3] = {real(round_in(t, first / all)), real(round_in(t, second / all)), real(round_in(t, third / all))};
     chase(x, y, v, 2);
 }
@@ -339,7 +338,7 @@ static void standardise(schur *x, intptr_t k) {
 
 /* How many eigenvalues are not found when the matrix is given up. */
 static intptr_t triangularise(schur *x) {
-    const intptr_t n = x->n, most = SWEEPS * (n > LEAST_ROWS ? n : LEAST_ROWS);
+    const intptr_t n = x->n, most = SWEEPS * (n > MIN_ROWS ? n : MIN_ROWS);
     window y = {0, n - 1, 0};
     for (intptr_t sweep = 0; find_window(x, &y); sweep++) {
         if (sweep == most) return y.hi + 1;
@@ -423,7 +422,7 @@ static intptr_t solve_column(const schur *x, intptr_t j, number *y) {
 /* v = D Z y, of norm 1, its largest component, the first of equals, real and positive. Zeros are positive. */
 static void vector_of(const schur *x, intptr_t j, number *v) {
     const smm_dtype t = x->t;
-    number y[SMM_MOST_ORDER];
+    number y[SMM_MAX_ORDER];
     const intptr_t last = solve_column(x, j, y);
     double squares = 0, most = 0;
     intptr_t largest = 0;
@@ -476,7 +475,7 @@ static void eig(const smm_call *call, intptr_t q) {
     put_int(smm_info(call), q, 0, info);
     if (call->op != SMM_OP_EIG && call->op != SMM_OP_EIGVALS) return;
     for (intptr_t j = 0; j < x.n; j++) {
-        number v[SMM_MOST_ORDER];
+        number v[SMM_MAX_ORDER];
         const number w = bad ? not_a_number : scaled(x.t, x.w[j], back);
         put_number(&call->eig.w, of_results, q, j, 0, (number){w.re + 0.0, w.im + 0.0});
         if (call->op != SMM_OP_EIG) continue;

@@ -5,14 +5,14 @@
 #include "reference.h"
 
 /* As in csrc/kernels/spectra/eigh_sweeps.h. */
-enum { SWEEPS = 30, JACOBI_MOST = 4 };
+enum { SWEEPS = 30, JACOBI_MAX = 4 };
 
-static bool by_jacobi(intptr_t n) { return n <= JACOBI_MOST; }
+static bool by_jacobi(intptr_t n) { return n <= JACOBI_MAX; }
 
 typedef smm_spectrum spectrum;
 
 /* Off-diagonal elements up to this are zero: their squares would lose digits. */
-static const double least_offdiagonal[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-55, [SMM_F64] = 0x1p-450};
+static const double min_offdiagonal[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-55, [SMM_F64] = 0x1p-450};
 
 /* --- A = Q T Q^H -------------------------------------------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ typedef struct hermitian {
     smm_dtype t;
     intptr_t n;
     numbers a;
-    number tau[SMM_MOST_ORDER];
+    number tau[SMM_MAX_ORDER];
 } hermitian;
 
 /* The triangle in question, times a power of two that brings it to about 1; of the diagonal the real parts. The result
@@ -53,7 +53,7 @@ static void reflect_both_sides(hermitian *x, intptr_t k) {
     const smm_dtype t = x->t;
     const intptr_t n = x->n;
     const number tau = x->tau[k - 1];
-    number v[SMM_MOST_ORDER], w[SMM_MOST_ORDER], dot = zero;
+    number v[SMM_MAX_ORDER], w[SMM_MAX_ORDER], dot = zero;
     for (intptr_t i = k; i < n; i++) v[i] = i == k ? one : x->a[k - 1][i];
     for (intptr_t i = k; i < n; i++) {
         number s = element(x, i, k);
@@ -117,7 +117,7 @@ static bool find_block(spectrum *x, intptr_t *from, intptr_t *to) {
     const double u = roundoff(x->dtype);
     for (intptr_t i = 0; i < x->n - 1; i++) {
         const double small = round_in(x->dtype, round_in(x->dtype, fabs(x->d[i]) + fabs(x->d[i + 1])) * u);
-        if (!(fabs(x->e[i]) > fmax(small, least_offdiagonal[x->dtype]))) x->e[i] = 0;
+        if (!(fabs(x->e[i]) > fmax(small, min_offdiagonal[x->dtype]))) x->e[i] = 0;
     }
     *to = x->n - 1;
     while (*to > 0 && x->e[*to - 1] == 0) --*to;
@@ -153,7 +153,7 @@ static void sweep_block(spectrum *x, intptr_t from, intptr_t to) {
         const double f = round_in(dtype, s * x->e[i]), b = round_in(dtype, c * x->e[i]);
         const double squares = fma_in(dtype, g, g, round_in(dtype, f * f)), r = round_in(dtype, sqrt(squares));
         const double back = round_in(dtype, r * round_in(dtype, 1 / squares));
-        const bool rotates = squares > least_offdiagonal[dtype] * least_offdiagonal[dtype];
+        const bool rotates = squares > min_offdiagonal[dtype] * min_offdiagonal[dtype];
         if (i > from) x->e[i - 1] = r;
         c = rotates ? round_in(dtype, g * back) : 1;
         s = rotates ? round_in(dtype, f * back) : 0;
@@ -182,7 +182,7 @@ static intptr_t diagonalise(spectrum *x) {
 /* A is scaled so far up that squares of small elements keep their digits. Elements whose doubled squares are up to the
  * least one are not rotated. */
 static const double jacobi_scale[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p36, [SMM_F64] = 0x1p300};
-static const double least_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-120, [SMM_F64] = 0x1p-1000};
+static const double min_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-120, [SMM_F64] = 0x1p-1000};
 
 /* x + Re(conj(y) z) */
 static double add_dot(smm_dtype t, number y, number z, double x) {
@@ -205,13 +205,13 @@ static void rotate_row(hermitian *x, intptr_t r, intptr_t i, intptr_t j, double 
 }
 
 /* False if |a_ij| <= 4 u sqrt|a_ii a_jj| already. */
-static bool rotate_pair(hermitian *x, double *d, number v[][JACOBI_MOST], intptr_t i, intptr_t j) {
+static bool rotate_pair(hermitian *x, double *d, number v[][JACOBI_MAX], intptr_t i, intptr_t j) {
     const smm_dtype t = x->t;
     const double far = roundoff(t) * 8, above = d[i], below = d[j];
     const number a = x->a[i][j], twice = sum(t, a, a);
     const double square = add_dot(t, twice, twice, 0);
     if (!(round_in(t, square / (far * far)) > fabs(round_in(t, above * below)) &&
-          square > least_square[smm_dtypes[t].real]))
+          square > min_square[smm_dtypes[t].real]))
         return false;
     const double gap = round_in(t, above - below), root = round_in(t, sqrt(fma_in(t, gap, gap, square)));
     const double outward = gap < 0 ? -root : root, both = round_in(t, gap + outward);
@@ -237,7 +237,7 @@ static intptr_t diagonalise_by_jacobi(hermitian *x, spectrum *to) {
     const smm_dtype t = x->t;
     const intptr_t n = x->n;
     const double up = jacobi_scale[to->dtype];
-    number v[JACOBI_MOST][JACOBI_MOST] = {0};
+    number v[JACOBI_MAX][JACOBI_MAX] = {0};
     intptr_t rotated = 0;
     for (intptr_t i = 0; i < n; i++) {
         for (intptr_t j = i; j < n; j++) x->a[i][j] = scaled(t, x->a[i][j], up);
@@ -306,7 +306,7 @@ void smm_reference_eigh(const smm_call *call) {
         const bool bad = isnan(back) || info;
         for (intptr_t j = 0; j < n; j++) {
             const intptr_t place = bad ? j : place_of_value(&s, j);
-            number v[SMM_MOST_ORDER];
+            number v[SMM_MAX_ORDER];
             put(&call->eigh.w, s.dtype, q, place, 0, bad ? NAN : round_in(s.dtype, s.d[j] * back) + 0.0);
             if (call->op != SMM_OP_EIGH) continue;
             smm_vector_of(x.t, &s, j, v);

@@ -41,7 +41,7 @@ static double norm(const scaling *x, numbers a) {
 
 /* |abs(T)^k|, by a row of ones. */
 static double norm_of_power(const scaling *x, int k) {
-    double row[SMM_MOST_ORDER], next[SMM_MOST_ORDER], most = 0;
+    double row[SMM_MAX_ORDER], next[SMM_MAX_ORDER], most = 0;
     for (intptr_t j = 0; j < x->n; j++) row[j] = 1;
     for (int step = 0; step < k; step++) {
         for (intptr_t j = 0; j < x->n; j++) {
@@ -57,7 +57,7 @@ static double norm_of_power(const scaling *x, int k) {
 }
 
 static double squarings(scaling *x, double size) {
-    const double most = smm_most_squarings(x->is_double, size);
+    const double most = smm_max_squarings(x->is_double, size);
     if (most == 0) return 0;
     smm_expm_norms norms = {.a = size, .t = norm(x, x->t1), .t6 = norm(x, x->t6)};
     multiply(x, x->t4, x->t4, x->p);
@@ -101,7 +101,7 @@ static void sum_of(scaling *x, int k, numbers to) {
 static void divide(scaling *x) {
     const smm_dtype t = x->t;
     const intptr_t n = x->n;
-    number back[SMM_MOST_ORDER];
+    number back[SMM_MAX_ORDER];
     for (intptr_t k = 0; k < n; k++) {
         intptr_t p = k;
         for (intptr_t i = k + 1; i < n; i++)

@@ -4,7 +4,7 @@
 #include "../math/inverse.h"
 #include "reference.h"
 
-typedef double matrix[SMM_MOST_ORDER][SMM_MOST_ORDER];
+typedef double matrix[SMM_MAX_ORDER][SMM_MAX_ORDER];
 
 /* The row i >= k of the largest |a_ik|, the first of equals. Nothing is larger than a NaN at row k. */
 static intptr_t pivot_row(matrix a, intptr_t n, intptr_t k) {
@@ -24,7 +24,7 @@ static void exchange(double *x, double *y) {
  * eliminated with the multipliers of LU: f_i = a_ik r, a_ik = 0 or 1; a_ij = a_ij - f_i a_kj for i != k; at last
  * a_kj = a_kj r. */
 static void eliminate(smm_dtype dtype, matrix a, intptr_t n, intptr_t k, double r) {
-    double f[SMM_MOST_ORDER];
+    double f[SMM_MAX_ORDER];
     for (intptr_t i = 0; i < n; i++) {
         f[i] = round_in(dtype, a[i][k] * r);
         a[i][k] = i == k;
@@ -49,7 +49,7 @@ static const limits limits_of[SMM_DTYPE_COUNT] = {
 static bool invert(smm_dtype dtype, matrix a, intptr_t n) {
     const bool direct = n <= SMM_INV_DIRECT;
     const limits its = limits_of[dtype];
-    intptr_t pivots[SMM_MOST_ORDER];
+    intptr_t pivots[SMM_MAX_ORDER];
     double size = 0, largest = 0;
     bool doubt = false;
     for (intptr_t k = 0; k < n; k++) {

@@ -12,7 +12,7 @@ typedef struct triangle {
     intptr_t n;
     bool hermitian;
     numbers a;
-    int32_t pivots[SMM_MOST_ORDER];
+    int32_t pivots[SMM_MAX_ORDER];
 } triangle;
 
 static number mirrored(const triangle *x, number element) { return x->hermitian ? conjugate(element) : element; }
@@ -75,7 +75,7 @@ static intptr_t factor(triangle *x) {
     const double alpha = round_in(t, (1 + 4.1231056256176605498) / 8); /* the square root of 17 */
     intptr_t info = 0;
     for (intptr_t k = 0, order; k < n; k += order) {
-        number(*const a)[SMM_MOST_ORDER] = x->a, l[2][SMM_MOST_ORDER];
+        number(*const a)[SMM_MAX_ORDER] = x->a, l[2][SMM_MAX_ORDER];
         intptr_t r = k, p = k, other;
         const double own = size_of(t, a[k][k]), most = largest(x, k, k, &r), bound = round_in(t, alpha * most);
         order = 1;
@@ -173,7 +173,7 @@ static void factor_one(const smm_call *call, intptr_t q, triangle *x) {
 static void solve_all(const smm_call *call, const smm_operand *b, const smm_operand *to, intptr_t q, const triangle *x,
                       bool none) {
     for (intptr_t k = 0; k < call->k; k++) {
-        number y[SMM_MOST_ORDER];
+        number y[SMM_MAX_ORDER];
         for (intptr_t i = 0; i < x->n; i++) y[i] = get_number(b, x->dtype, q, smm_ldl_turned(call, i), k);
         if (!none) solve(x, y);
         for (intptr_t i = 0; i < x->n; i++)

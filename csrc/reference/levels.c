@@ -15,12 +15,12 @@ static smm_operand column(smm_operand x, intptr_t k) {
 
 /* Rows of the matrix from `first` on. */
 typedef struct rows {
-    intptr_t first, least_useless;
+    intptr_t first, first_useless;
     number dl[WINDOW], d[WINDOW], du[WINDOW];
 } rows;
 
 static rows rows_of(const smm_level *x, intptr_t first, intptr_t count) {
-    rows w = {.first = first, .least_useless = SMM_NO_ROW};
+    rows w = {.first = first, .first_useless = SMM_NO_ROW};
     for (intptr_t t = 0; t < count; t++) {
         w.dl[t] = at(x, &x->dl, first + t, 1, x->n, 0);
         w.d[t] = at(x, &x->d, first + t, 0, x->n, 1);
@@ -31,12 +31,12 @@ static rows rows_of(const smm_level *x, intptr_t first, intptr_t count) {
 
 /* Eliminate row t from the one below it, whose multiplier takes the place of dl. */
 static void go_down(const smm_level *x, rows *w, intptr_t t) {
-    if (is_useless(w->d[t])) w->least_useless = least(w->least_useless, 1 + (w->first + t) * x->apart);
+    if (is_useless(w->d[t])) w->first_useless = min_of(w->first_useless, 1 + (w->first + t) * x->apart);
     w->dl[t + 1] = over(x->dtype, w->dl[t + 1], w->d[t]);
     w->d[t + 1] = subtract_product(x->dtype, w->dl[t + 1], w->du[t], w->d[t + 1]);
 }
 static void go_up(const smm_level *x, rows *w, intptr_t t) {
-    if (is_useless(w->d[t])) w->least_useless = least(w->least_useless, 1 + (w->first + t) * x->apart);
+    if (is_useless(w->d[t])) w->first_useless = min_of(w->first_useless, 1 + (w->first + t) * x->apart);
     w->du[t - 1] = over(x->dtype, w->du[t - 1], w->d[t]);
     w->d[t - 1] = subtract_product(x->dtype, w->du[t - 1], w->dl[t], w->d[t - 1]);
 }
@@ -58,7 +58,7 @@ static int32_t reduce(const smm_level *x, const smm_level *to, intptr_t first, i
         put_number(&to->dl, type, 0, q, 0, dl);
         put_number(&to->d, type, 0, q, 0, w.d[PART]);
         put_number(&to->du, type, 0, q, 0, du);
-        row = least(row, w.least_useless);
+        row = min_of(row, w.first_useless);
         for (intptr_t k = 0; k < x->k; k++) {
             const smm_operand from = column(x->b, k);
             number b[WINDOW];
@@ -78,8 +78,8 @@ static int32_t substitute(const smm_level *x, const smm_level *separators, intpt
     for (intptr_t q = first; q < last; q++) {
         rows w = rows_of(x, separators->n ? q * PART : -1, PART);
         for (intptr_t t = 1; t < PART - 1; t++) go_down(x, &w, t);
-        if (is_useless(w.d[PART - 1])) w.least_useless = least(w.least_useless, 1 + (w.first + PART - 1) * x->apart);
-        row = least(row, w.least_useless);
+        if (is_useless(w.d[PART - 1])) w.first_useless = min_of(w.first_useless, 1 + (w.first + PART - 1) * x->apart);
+        row = min_of(row, w.first_useless);
         for (intptr_t k = 0; k < x->k; k++) {
             const smm_operand from = column(x->b, k), known = column(separators->x, k);
             number b[PART + 1];

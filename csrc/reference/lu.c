@@ -66,7 +66,7 @@ void smm_lu_apply(const smm_lu_factors *f, number *x, bool transposed) {
 static void solve_all(const smm_call *call, const smm_lu_factors *f, intptr_t q, const smm_operand *b,
                       const smm_operand *to, intptr_t sides) {
     for (intptr_t j = 0; j < sides; j++) {
-        number x[SMM_MOST_ORDER];
+        number x[SMM_MAX_ORDER];
         for (intptr_t i = 0; i < f->n; i++) x[i] = b ? get_number(b, f->dtype, q, i, j) : i == j ? one : zero;
         smm_lu_apply(f, x, call->form & SMM_TRANSPOSED);
         for (intptr_t i = 0; i < f->n; i++) put_number(to, f->dtype, q, i, j, f->info ? not_a_number : x[i]);
@@ -123,7 +123,7 @@ static number product_of_pivots(const smm_lu_factors *f, intptr_t *exponent) {
         p = shifted(t, p, -g);
         *exponent += e + g;
         plain = product(t, plain, u);
-        safe &= isfinite(plain.re) && fabs(plain.re) >= least_normal(t);
+        safe &= isfinite(plain.re) && fabs(plain.re) >= smallest_normal(t);
         finite &= is_finite(u);
     }
     if (is_complex || !(safe || !finite)) return p;

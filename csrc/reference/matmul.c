@@ -23,7 +23,7 @@ static number in_a_row(element e, intptr_t first, intptr_t last) {
  * greatest power of two below `count` chunks are added to the others, each of the two in this way: so level by level
  * neighbours 2t and 2t + 1 are added, and an odd last one goes up as it is. */
 static number of_chunks(element e, intptr_t first, intptr_t count) {
-    if (count == 1) return in_a_row(e, first * SMM_CHUNK, least(e.call->k, (first + 1) * SMM_CHUNK));
+    if (count == 1) return in_a_row(e, first * SMM_CHUNK, min_of(e.call->k, (first + 1) * SMM_CHUNK));
     intptr_t half = 1;
     while (2 * half < count) half *= 2;
     return sum(e.call->dtype, of_chunks(e, first, half), of_chunks(e, first + half, count - half));

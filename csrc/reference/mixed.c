@@ -11,8 +11,8 @@ enum { STEPS = 30, OVERFLOWED = -2, SINGULAR = -3, NOT_CONVERGED = -STEPS - 1 };
 typedef struct narrow {
     bool positive;
     intptr_t n;
-    float a[SMM_MOST_ORDER * SMM_MOST_ORDER], factors[SMM_MOST_ORDER * SMM_MOST_ORDER];
-    int32_t pivots[SMM_MOST_ORDER], info;
+    float a[SMM_MAX_ORDER * SMM_MAX_ORDER], factors[SMM_MAX_ORDER * SMM_MAX_ORDER];
+    int32_t pivots[SMM_MAX_ORDER], info;
 } narrow;
 
 static smm_operand of_floats(float *x, intptr_t cols) {
@@ -52,12 +52,12 @@ static double largest(const double *x, intptr_t n) {
 }
 
 /* Column j; the steps that it takes. */
-static int refine(const smm_call *call, intptr_t q, intptr_t j, double a[][SMM_MOST_ORDER], narrow *t, double bound) {
+static int refine(const smm_call *call, intptr_t q, intptr_t j, double a[][SMM_MAX_ORDER], narrow *t, double bound) {
     const intptr_t n = call->n;
-    double x[SMM_MOST_ORDER] = {0}, r[SMM_MOST_ORDER];
+    double x[SMM_MAX_ORDER] = {0}, r[SMM_MAX_ORDER];
     for (intptr_t i = 0; i < n; i++) r[i] = get(&call->solve_mixed.b, SMM_F64, q, i, j);
     for (int step = 0; step <= STEPS; step++) {
-        float right[SMM_MOST_ORDER], d[SMM_MOST_ORDER];
+        float right[SMM_MAX_ORDER], d[SMM_MAX_ORDER];
         double size = largest(r, n);
         if (!(size > 0 && size < INFINITY)) size = 1;
         for (intptr_t i = 0; i < n; i++) right[i] = (float)(r[i] / size);
@@ -93,7 +93,7 @@ static void fall_back(const smm_call *call, intptr_t q) {
 static void mixed(const smm_call *call, intptr_t q) {
     narrow t = {.positive = call->form & SMM_POSITIVE, .n = call->n};
     const intptr_t n = call->n;
-    double a[SMM_MOST_ORDER][SMM_MOST_ORDER];
+    double a[SMM_MAX_ORDER][SMM_MAX_ORDER];
     double most = 0, norm = 0;
     bool overflowed = false;
     for (intptr_t i = 0; i < n; i++) {

@@ -45,7 +45,7 @@ static inline double fma_in(smm_dtype t, double x, double y, double z) {
 static inline double round_in(smm_dtype t, double x) { return is_single[t] ? (float)x : x; }
 static inline bool is_normal(smm_dtype t, double x) { return is_single[t] ? isnormal((float)x) : isnormal(x); }
 static inline double roundoff(smm_dtype t) { return (is_single[t] ? FLT_EPSILON : DBL_EPSILON) / 2; }
-static inline double least_normal(smm_dtype t) { return is_single[t] ? FLT_MIN : DBL_MIN; }
+static inline double smallest_normal(smm_dtype t) { return is_single[t] ? FLT_MIN : DBL_MIN; }
 
 static inline double reciprocal(smm_dtype t, double p) { return round_in(t, 1 / p); }
 
@@ -163,6 +163,6 @@ static inline void put_number(const smm_operand *x, smm_dtype t, intptr_t q, int
     if (smm_is_complex(t)) smm_put(im, real, v.im);
 }
 
-typedef number numbers[SMM_MOST_ORDER][SMM_MOST_ORDER];
+typedef number numbers[SMM_MAX_ORDER][SMM_MAX_ORDER];
 
 #endif

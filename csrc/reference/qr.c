@@ -66,7 +66,7 @@ double smm_length(smm_dtype t, const number *x, intptr_t count) {
     const squares_limit limit = limit_of(t);
     const double squares = sum_of_squares(t, x, 1, count);
     if (!(squares < limit.low)) return round_in(t, sqrt(squares));
-    number y[SMM_MOST_ORDER] = {zero};
+    number y[SMM_MAX_ORDER] = {zero};
     for (intptr_t i = 0; i < count; i++) y[i] = scaled(t, x[i], limit.up);
     return round_in(t, round_in(t, sqrt(sum_of_squares(t, y, 1, count))) * limit.down);
 }
@@ -79,7 +79,7 @@ static void eliminate(factors *f, intptr_t k) {
 }
 
 void smm_factor(factors *f) {
-    for (intptr_t k = 0; k < least(f->m, f->n); k++) eliminate(f, k);
+    for (intptr_t k = 0; k < min_of(f->m, f->n); k++) eliminate(f, k);
 }
 
 /* From the last reflector on. Of real numbers zeros have the signs that follow when H_k finds q_k = 0 or, where k = j,
@@ -88,7 +88,7 @@ void smm_column_of_q(const factors *f, intptr_t j, number *q) {
     const smm_dtype t = f->dtype;
     const intptr_t m = f->m, n = f->n;
     for (intptr_t i = 0; i < m; i++) q[i] = i == j ? one : zero;
-    for (intptr_t k = least(j, least(m, n) - 1); k >= 0; k--) {
+    for (intptr_t k = min_of(j, min_of(m, n) - 1); k >= 0; k--) {
         const number *v = f->a + k * n + k, tau = f->tau[k];
         if (smm_is_complex(t)) {
             smm_reflect(t, v, n, tau, q + k, 1, m - k);
@@ -113,7 +113,7 @@ static void get_scaled(const smm_call *call, intptr_t q, double scale, factors *
 
 /* What overflows anywhere leaves its mark on the diagonal of R or, right of it, in the last row. */
 static bool has_overflowed(const factors *f) {
-    const intptr_t n = f->n, p = least(f->m, n);
+    const intptr_t n = f->n, p = min_of(f->m, n);
     for (intptr_t k = 0; k < p; k++)
         if (!isfinite(size_of(f->dtype, f->a[k * n + k]))) return true;
     for (intptr_t j = p; p && j < n; j++)
@@ -128,7 +128,7 @@ static void factor_safely(const smm_call *call, intptr_t q, factors *f) {
     if (!has_overflowed(f)) return;
     get_scaled(call, q, 0x1p-8, f);
     smm_factor(f);
-    for (intptr_t i = 0; i < least(f->m, f->n); i++)
+    for (intptr_t i = 0; i < min_of(f->m, f->n); i++)
         for (intptr_t j = i; j < f->n; j++) f->a[i * f->n + j] = scaled(f->dtype, f->a[i * f->n + j], 0x1p8);
 }
 
@@ -138,7 +138,7 @@ static void put_factors(const smm_call *call, intptr_t q, const factors *f) {
     if (call->op == SMM_OP_QR_RAW) {
         for (intptr_t i = 0; i < m; i++)
             for (intptr_t j = 0; j < n; j++) put_number(&call->qr_raw.h, t, q, i, j, f->a[i * n + j]);
-        for (intptr_t i = 0; i < least(m, n); i++) put_number(&call->qr_raw.tau, t, q, i, 0, f->tau[i]);
+        for (intptr_t i = 0; i < min_of(m, n); i++) put_number(&call->qr_raw.tau, t, q, i, 0, f->tau[i]);
         return;
     }
     const smm_operand *r = call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r;
@@ -199,7 +199,7 @@ static double squares_of(smm_dtype t, const number *x, intptr_t step, intptr_t c
 static void factor_pivoting(factors *f, intptr_t *perm) {
     const intptr_t m = f->m, n = f->n;
     for (intptr_t j = 0; j < n; j++) perm[j] = j;
-    for (intptr_t k = 0; k < least(m, n); k++) {
+    for (intptr_t k = 0; k < min_of(m, n); k++) {
         intptr_t longest = k;
         double most = 0;
         for (intptr_t j = k; j < n; j++) {
@@ -240,7 +240,7 @@ static void annihilate_tail(factors *f, intptr_t rank, number *tau) {
 static double solve(const factors *f, intptr_t rank, const number *tail_tau, number *x) {
     const smm_dtype t = f->dtype;
     const intptr_t m = f->m, n = f->n;
-    for (intptr_t k = 0; k < least(m, n); k++)
+    for (intptr_t k = 0; k < min_of(m, n); k++)
         smm_reflect(t, f->a + k * n + k, n, conjugate(f->tau[k]), x + k, 1, m - k);
     const double norm = round_in(t, sqrt(squares_of(t, x + rank, 1, m - rank)));
     for (intptr_t i = rank; i < n; i++) x[i] = zero;
@@ -266,7 +266,7 @@ static double solve(const factors *f, intptr_t rank, const number *tail_tau, num
  * sigma = |(s sigma, s alpha + c gamma)|_2, where alpha = x^H w, made real by turning x. */
 typedef struct estimate {
     double sigma;
-    number x[SMM_MOST_ORDER];
+    number x[SMM_MAX_ORDER];
 } estimate;
 
 typedef struct extension {
@@ -337,12 +337,12 @@ static void extend(const factors *f, estimate *of, intptr_t k, extension (*by)(s
 static intptr_t rank_of(const factors *f, double rtol) {
     estimate largest = {.sigma = fabs(f->a[0].re), .x = {one}}, smallest = largest;
     if (!(largest.sigma > 0)) return 0;
-    for (intptr_t k = 1; k < least(f->m, f->n); k++) {
+    for (intptr_t k = 1; k < min_of(f->m, f->n); k++) {
         extend(f, &largest, k, largest_extension);
         extend(f, &smallest, k, smallest_extension);
         if (!(smallest.sigma > 0 && smallest.sigma >= round_in(f->dtype, rtol * largest.sigma))) return k;
     }
-    return least(f->m, f->n);
+    return min_of(f->m, f->n);
 }
 
 static void least_squares(const smm_call *call, intptr_t q, factors *f) {
@@ -351,7 +351,7 @@ static void least_squares(const smm_call *call, intptr_t q, factors *f) {
     get_scaled(call, q, 1, f);
     const double scale = smm_scale_all(t, f->a, m * n);
     intptr_t perm[ELEMENTS];
-    number tail_tau[SMM_MOST_ORDER];
+    number tail_tau[SMM_MAX_ORDER];
     factor_pivoting(f, perm);
     const double rtol = call->lstsq.rtol.data ? get(&call->lstsq.rtol, real, q, 0, 0) : 0;
     const intptr_t rank = isnan(scale) ? 0 : rank_of(f, rtol);

@@ -22,14 +22,14 @@ void smm_reference_mixed(const smm_call *call);      /* SOLVE_MIXED */
 
 extern const smm_parts_kernels smm_reference_parts; /* levels.c: SOLVE_TRIDIAGONAL in parts */
 
-enum { ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER };
+enum { ELEMENTS = SMM_MAX_ORDER * SMM_MAX_ORDER };
 
 /* lu.c: P A = L U: L below the diagonal of lu, an m x n matrix, U the rest; row k was exchanged with row pivots[k]. */
 typedef struct smm_lu_factors {
     smm_dtype dtype;
     intptr_t m, n; /* the same of what is solved with */
     number lu[ELEMENTS];
-    intptr_t pivots[SMM_MOST_ORDER];
+    intptr_t pivots[SMM_MAX_ORDER];
     intptr_t info; /* the first step, from 1, whose pivot is zero or infinite; negative: which exchanges no row left */
     bool singular; /* a pivot is zero, all before are finite */
 } smm_lu_factors;
@@ -48,7 +48,7 @@ void smm_reflect(smm_dtype t, const number *v, intptr_t step_v, number factor, n
 typedef struct smm_factors {
     smm_dtype dtype;
     intptr_t m, n;
-    number a[ELEMENTS], tau[SMM_MOST_ORDER];
+    number a[ELEMENTS], tau[SMM_MAX_ORDER];
 } smm_factors;
 void smm_factor(smm_factors *f);                                   /* A becomes R above the reflectors */
 void smm_column_of_q(const smm_factors *f, intptr_t j, number *q); /* q = column j of H_0 H_1 ... */
@@ -65,7 +65,7 @@ double smm_scale_all(smm_dtype t, number *x, intptr_t count);
 typedef struct smm_spectrum {
     smm_dtype dtype; /* real */
     intptr_t n, height;
-    double v[2 * SMM_MOST_ORDER][SMM_MOST_ORDER], d[SMM_MOST_ORDER], e[SMM_MOST_ORDER];
+    double v[2 * SMM_MAX_ORDER][SMM_MAX_ORDER], d[SMM_MAX_ORDER], e[SMM_MAX_ORDER];
 } smm_spectrum;
 /* The reflectors H_k right of the diagonal in rows k of a become V = H_0 H_1 ... of x, by way of a. */
 void smm_form_vectors(smm_dtype t, numbers a, const number *tau, smm_spectrum *x);

@@ -24,12 +24,12 @@ static void subtract_exactly(smm_dtype t, double *sum, double *rest, double a, d
 }
 
 /* What is added where w may have underflowed, and up to which w: safe1 and safe2 of gerfs. */
-static double least_size(smm_dtype t, intptr_t n) { return (double)(n + 1) * least_normal(t); }
-static double safe_size(smm_dtype t, intptr_t n) { return least_size(t, n) / roundoff(t); }
+static double min_size(smm_dtype t, intptr_t n) { return (double)(n + 1) * smallest_normal(t); }
+static double safe_size(smm_dtype t, intptr_t n) { return min_size(t, n) / roundoff(t); }
 
 /* The largest size_i / w_i, where 0 / 0 is 0; NaN if one is. */
 static double largest_quotient(smm_dtype t, const double *size, const double *w, intptr_t n) {
-    const double small = least_size(t, n), safe = safe_size(t, n);
+    const double small = min_size(t, n), safe = safe_size(t, n);
     double most = 0;
     bool is_nan = false;
     for (intptr_t i = 0; i < n; i++) {
@@ -45,7 +45,7 @@ static double largest_quotient(smm_dtype t, const double *size, const double *w,
 static void add_bounds(smm_dtype t, double *size, double c, const double *w, intptr_t n) {
     for (intptr_t i = 0; i < n; i++) {
         size[i] = fma_in(t, c, w[i], size[i]);
-        if (!(w[i] > safe_size(t, n))) size[i] = round_in(t, size[i] + least_size(t, n));
+        if (!(w[i] > safe_size(t, n))) size[i] = round_in(t, size[i] + min_size(t, n));
     }
 }
 
@@ -104,7 +104,7 @@ static bool take_phases(smm_dtype t, number *x, number *kept, intptr_t n) {
     for (intptr_t i = 0; i < n; i++) {
         const double size = modulus(t, x[i]);
         if (smm_is_complex(t))
-            x[i] = size > least_normal(t) ? divided(t, x[i], size) : one;
+            x[i] = size > smallest_normal(t) ? divided(t, x[i], size) : one;
         else
             x[i].re = x[i].re < 0 ? -1 : 1;
         same &= x[i].re == kept[i].re;
@@ -118,7 +118,7 @@ static double estimate(const inverse *b) {
     enum { STEPS = 4 };
     const intptr_t n = b->factors->n;
     const smm_dtype t = b->factors->dtype;
-    number x[SMM_MOST_ORDER], phases[SMM_MOST_ORDER] = {zero};
+    number x[SMM_MAX_ORDER], phases[SMM_MAX_ORDER] = {zero};
     for (intptr_t i = 0; i < n; i++) x[i] = (number){round_in(t, 1 / (double)n), 0};
     multiply(b, x);
     double found = norm_1(t, x, n);
@@ -184,7 +184,7 @@ static void residual(const smm_call *call, numbers a, const number *x, const num
 }
 
 static double componentwise(const smm_call *call, const number *r, const double *w) {
-    double size[SMM_MOST_ORDER];
+    double size[SMM_MAX_ORDER];
     for (intptr_t i = 0; i < call->n; i++) size[i] = size_of(call->dtype, r[i]);
     return largest_quotient(call->dtype, size, w, call->n);
 }
@@ -192,18 +192,18 @@ static double componentwise(const smm_call *call, const number *r, const double 
 /* |r| / (|A| |x| + |b|) in infinity norms, NaN if r has one. */
 static double normwise(const smm_call *call, numbers a, const number *x, const number *b, const number *r) {
     const smm_dtype t = call->dtype;
-    double norm = 0, most_x = 0, most_b = 0, most_r = 0;
+    double norm = 0, max_x = 0, max_b = 0, max_r = 0;
     bool is_nan = false;
     for (intptr_t i = 0; i < call->n; i++) {
         const double row = norm_1(t, a[i], call->n), left = modulus(t, r[i]);
         if (row > norm) norm = row;
-        if (modulus(t, x[i]) > most_x) most_x = modulus(t, x[i]);
-        if (modulus(t, b[i]) > most_b) most_b = modulus(t, b[i]);
-        if (left > most_r) most_r = left;
+        if (modulus(t, x[i]) > max_x) max_x = modulus(t, x[i]);
+        if (modulus(t, b[i]) > max_b) max_b = modulus(t, b[i]);
+        if (left > max_r) max_r = left;
         is_nan |= (bool)isnan(left);
     }
     if (is_nan) return NAN;
-    return most_r == 0 ? 0 : round_in(t, most_r / fma_in(t, norm, most_x, most_b));
+    return max_r == 0 ? 0 : round_in(t, max_r / fma_in(t, norm, max_x, max_b));
 }
 
 static void get_all(const smm_call *call, numbers a, intptr_t q) {
@@ -216,8 +216,8 @@ static void get_column(const smm_call *call, const smm_operand *from, number *x,
 }
 
 static void backward_error(const smm_call *call, intptr_t q) {
-    number x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER];
-    double w[SMM_MOST_ORDER];
+    number x[SMM_MAX_ORDER], b[SMM_MAX_ORDER], r[SMM_MAX_ORDER];
+    double w[SMM_MAX_ORDER];
     numbers a;
     get_all(call, a, q);
     put_int(&call->backward_error.info, q, 0, 0);
@@ -241,7 +241,7 @@ static double improve(const smm_call *call, const smm_lu_factors *f, numbers a, 
     for (int step = 0;; step++) {
         residual(call, a, x, b, r, w);
         const double berr = componentwise(call, r, w);
-        number d[SMM_MOST_ORDER];
+        number d[SMM_MAX_ORDER];
         double size = berr, least = u;
         intptr_t at;
         for (intptr_t i = 0; i < f->n; i++) d[i] = r[i];
@@ -265,7 +265,7 @@ static double forward_error(const smm_call *call, const smm_lu_factors *f, const
     const intptr_t parts = smm_is_complex(t) ? 2 : 1;
     const double of_sum = (double)(parts * (f->n + 1)) * roundoff(t),
                  c = call->form & SMM_EXTRA ? of_sum * of_sum : of_sum;
-    double scale[SMM_MOST_ORDER];
+    double scale[SMM_MAX_ORDER];
     intptr_t at;
     for (intptr_t i = 0; i < f->n; i++) scale[i] = size_of(t, r[i]);
     add_bounds(t, scale, c, w, f->n);
@@ -277,8 +277,8 @@ static double forward_error(const smm_call *call, const smm_lu_factors *f, const
 static void refine(const smm_call *call, intptr_t q) {
     const smm_dtype t = call->dtype, real = smm_dtypes[t].real;
     smm_lu_factors f = {.dtype = t, .n = call->n};
-    number x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER];
-    double w[SMM_MOST_ORDER];
+    number x[SMM_MAX_ORDER], b[SMM_MAX_ORDER], r[SMM_MAX_ORDER];
+    double w[SMM_MAX_ORDER];
     numbers a;
     get_all(call, a, q);
     smm_lu_given(&call->refine.lu, &call->refine.pivots, &f, q);

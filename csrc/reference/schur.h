@@ -14,9 +14,9 @@ typedef struct schur {
     bool is_complex;
     intptr_t n;
     numbers h, z; /* A = Z H Z^H; a block of order 2 on the diagonal of a real H has two conjugate eigenvalues */
-    number w[SMM_MOST_ORDER];
-    double balance[SMM_MOST_ORDER];
-    bool joined[SMM_MOST_ORDER];
+    number w[SMM_MAX_ORDER];
+    double balance[SMM_MAX_ORDER];
+    bool joined[SMM_MAX_ORDER];
 } schur;
 
 static inline number real(double x) { return (number){x, 0}; }

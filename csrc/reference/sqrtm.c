@@ -58,10 +58,10 @@ static number add_multiple(const schur *x, number z_ij, number y, number z) {
 /* X = Z H Z^H, H being a triangle, or of a real matrix a triangle and the diagonal below. Zeros are positive. */
 static void put_product(const smm_call *call, intptr_t q, const schur *x, double times) {
     for (intptr_t i = 0; i < x->n; i++) {
-        number row[SMM_MOST_ORDER];
+        number row[SMM_MAX_ORDER];
         for (intptr_t j = 0; j < x->n; j++) {
             row[j] = real(0);
-            for (intptr_t k = 0; k <= least(x->is_complex ? j : j + 1, x->n - 1); k++)
+            for (intptr_t k = 0; k <= min_of(x->is_complex ? j : j + 1, x->n - 1); k++)
                 row[j] = add_multiple(x, x->z[i][k], x->h[k][j], row[j]);
         }
         for (intptr_t j = 0; j < x->n; j++) {
@@ -77,7 +77,7 @@ static void put_product(const smm_call *call, intptr_t q, const schur *x, double
  * a + iw and a - iw, w^2 = -b c, and the vector (b; iw). Without a negative eigenvalue the root is real. */
 intptr_t smm_put_root(const smm_call *call, intptr_t q, schur *x, double back, bool bad) {
     const smm_dtype t = x->t;
-    double c[SMM_MOST_ORDER], s[SMM_MOST_ORDER], root = round_in(t, sqrt(back));
+    double c[SMM_MAX_ORDER], s[SMM_MAX_ORDER], root = round_in(t, sqrt(back));
     const bool odd = !bad && fma_in(t, root, root, -back) != 0; /* the root of an odd power of two is inexact */
     intptr_t negative = 0, without = 0;
     if (odd) root = round_in(t, sqrt(0.5 * back));

@@ -5,9 +5,9 @@
 #include "reference.h"
 
 /* As in csrc/kernels/svd_sweeps.h. */
-enum { SWEEPS = 30, JACOBI_MOST = 4 };
+enum { SWEEPS = 30, JACOBI_MAX = 4 };
 
-static bool by_jacobi(intptr_t n) { return n <= JACOBI_MOST; }
+static bool by_jacobi(intptr_t n) { return n <= JACOBI_MAX; }
 
 /* A tall matrix, of a call's A or its transpose: A = (large) diag(s) (small)^T, where `small` is the conjugate of V. */
 typedef struct tall {
@@ -33,9 +33,9 @@ typedef struct decomposition {
     smm_dtype t;
     tall of;
     number a[ELEMENTS];
-    intptr_t perm[SMM_MOST_ORDER]; /* the column of A that column j of A P is */
-    numbers rows;                  /* R of A P = Q R, then its rotated rows */
-    smm_spectrum b;                /* B of A = Q B P^H, then V */
+    intptr_t perm[SMM_MAX_ORDER]; /* the column of A that column j of A P is */
+    numbers rows;                 /* R of A P = Q R, then its rotated rows */
+    smm_spectrum b;               /* B of A = Q B P^H, then V */
 } decomposition;
 
 /* A times a power of two. The result undoes that, or is NaN where A is not finite. */
@@ -51,12 +51,12 @@ static double get_scaled(decomposition *x, intptr_t q) {
  * small ones as exact as large ones (Cox and Higham, BIT 38, 1998). */
 static void reduce(decomposition *x) {
     const intptr_t m = x->of.m, n = x->of.n;
-    double squares[SMM_MOST_ORDER] = {0}, largest[JACOBI_MOST] = {0};
+    double squares[SMM_MAX_ORDER] = {0}, largest[JACOBI_MAX] = {0};
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
             const number a = x->a[i * n + j];
             squares[j] = fma_in(x->t, a.im, a.im, fma_in(x->t, a.re, a.re, squares[j]));
-            if (m <= JACOBI_MOST) largest[i] = fmax(largest[i], fmax(fabs(a.re), fabs(a.im)));
+            if (m <= JACOBI_MAX) largest[i] = fmax(largest[i], fmax(fabs(a.re), fabs(a.im)));
         }
     smm_factors f;
     f.dtype = x->t, f.m = m, f.n = n;
@@ -64,7 +64,7 @@ static void reduce(decomposition *x) {
         const intptr_t place = place_of(squares, n, j);
         x->perm[place] = j;
         for (intptr_t i = 0; i < m; i++)
-            f.a[(m <= JACOBI_MOST ? place_of(largest, m, i) : i) * n + place] = x->a[i * n + j];
+            f.a[(m <= JACOBI_MAX ? place_of(largest, m, i) : i) * n + place] = x->a[i * n + j];
     }
     smm_factor(&f);
     for (intptr_t i = 0; i < n; i++)
@@ -72,7 +72,7 @@ static void reduce(decomposition *x) {
 }
 
 /* Rows of at most this squared length are not rotated: products with them would lose digits. */
-static const double least_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-120, [SMM_F64] = 0x1p-1000};
+static const double min_square[SMM_DTYPE_COUNT] = {[SMM_F32] = 0x1p-120, [SMM_F64] = 0x1p-1000};
 
 /* What makes rows x and y orthogonal, and x the longer, of their squared lengths and their product. False if
  * |xy| <= tolerance |x| |y| already. Cosine and sine are the unit vector along (d + r, g), where g = xy and
@@ -81,7 +81,7 @@ static bool rotation_of(smm_dtype t, double xx, double yy, double xy, double tol
     const double longer = fmax(xx, yy), shorter = fmin(xx, yy), back = round_in(t, 1 / longer);
     const double g = round_in(t, xy * back), gg = round_in(t, g * g);
     const double limit = round_in(t, tolerance * tolerance * round_in(t, shorter * back));
-    if (!(gg > limit && shorter > least_square[smm_dtypes[t].real])) return false;
+    if (!(gg > limit && shorter > min_square[smm_dtypes[t].real])) return false;
     const double d = round_in(t, round_in(t, longer - shorter) * round_in(t, back / 2));
     const double w = round_in(t, d + round_in(t, sqrt(fma_in(t, d, d, gg))));
     const double scale = round_in(t, 1 / round_in(t, sqrt(fma_in(t, w, w, gg))));
@@ -162,7 +162,7 @@ static void conjugate_row(number *x, intptr_t count) {
 static void bidiagonalise(decomposition *x) {
     const smm_dtype t = x->t;
     const intptr_t m = x->of.m, n = x->of.n;
-    number a[ELEMENTS], tau[SMM_MOST_ORDER];
+    number a[ELEMENTS], tau[SMM_MAX_ORDER];
     numbers v;
     for (intptr_t e = 0; e < m * n; e++) a[e] = x->a[e];
     for (intptr_t k = 0; k < n; k++) {
@@ -203,11 +203,11 @@ static intptr_t decompose(decomposition *x) {
 static void put_values(const decomposition *x, intptr_t q, double back, smm_factors *v) {
     const smm_dtype real = smm_dtypes[x->t].real;
     const intptr_t n = x->of.n;
-    double s[SMM_MOST_ORDER];
+    double s[SMM_MAX_ORDER];
     for (intptr_t j = 0; j < n; j++) s[j] = by_jacobi(n) ? smm_length(x->t, x->rows[j], n) : fabs(x->b.d[j]);
     for (intptr_t j = 0; j < n; j++) {
         const intptr_t place = place_of(s, n, j);
-        number column[SMM_MOST_ORDER];
+        number column[SMM_MAX_ORDER];
         put(&x->of.s, real, q, place, 0, round_in(real, s[j] * back));
         if (!by_jacobi(n)) smm_vector_of(x->t, &x->b, j, column);
         for (intptr_t i = 0; i < n; i++)
@@ -225,7 +225,7 @@ static void put_small(const decomposition *x, intptr_t q, smm_factors *f, number
     const intptr_t n = x->of.n;
     if (by_jacobi(n)) smm_factor(f);
     for (intptr_t j = 0; j < n; j++) {
-        number column[SMM_MOST_ORDER];
+        number column[SMM_MAX_ORDER];
         for (intptr_t i = 0; i < n; i++) column[i] = f->a[i * n + j];
         if (by_jacobi(n)) smm_column_of_q(f, j, column);
         smm_turn_largest(x->t, column, n);

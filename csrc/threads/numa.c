@@ -58,14 +58,14 @@ enum { PREFERRED = 1, INTERLEAVE = 3, MOVE = 2 }; /* MPOL_PREFERRED, MPOL_INTERL
 
 void smm_stay_on(const smm_nodes *x, int index) {
     smm_set cpus = x->node[index].set;
-    x->calls.numa_sched_setaffinity(0, &(struct bitmask){SMM_MOST_CPUS, cpus.bits});
+    x->calls.numa_sched_setaffinity(0, &(struct bitmask){SMM_MAX_CPUS, cpus.bits});
 }
 
 int smm_bind_pages(void *address, size_t bytes, bool interleave, const smm_set *nodes) {
     const smm_nodes *x = smm_numa();
     if (x->off) return ENOSYS;
     const int mode = interleave ? INTERLEAVE : PREFERRED;
-    return x->calls.mbind(address, bytes, mode, nodes->bits, SMM_MOST_CPUS, 0) ? errno : 0;
+    return x->calls.mbind(address, bytes, mode, nodes->bits, SMM_MAX_CPUS, 0) ? errno : 0;
 }
 
 int smm_move_pages(size_t count, void **pages, const int *nodes, int *status) {
@@ -92,14 +92,14 @@ static void read_list(const char *root, const char *name, smm_set *set) {
     }
     long first, last = 0;
     for (int read; (read = fscanf(file, "%ld-%ld", &first, &last)) > 0; fgetc(file))
-        for (long i = first < 0 ? 0 : first; i <= (read == 2 ? last : first) && i < SMM_MOST_CPUS; i++)
+        for (long i = first < 0 ? 0 : first; i <= (read == 2 ? last : first) && i < SMM_MAX_CPUS; i++)
             smm_set_add(set, (int)i);
     fclose(file);
 }
 
 int smm_node_here(const smm_nodes *x) {
     const int cpu = x->calls.cpu_here();
-    for (int i = 0; i < x->count && cpu >= 0 && cpu < SMM_MOST_CPUS; i++)
+    for (int i = 0; i < x->count && cpu >= 0 && cpu < SMM_MAX_CPUS; i++)
         if (smm_set_has(&x->node[i].set, cpu)) return i;
     return 0;
 }
@@ -108,9 +108,9 @@ int smm_node_here(const smm_nodes *x) {
  * CPUs left. Participant 0 is the caller, which stays on its node. */
 static void assign_seats(smm_nodes *x) {
     const int here = smm_node_here(x);
-    for (int round = 0, seat = 0; seat < SMM_MOST_THREADS; round++) {
+    for (int round = 0, seat = 0; seat < SMM_MAX_THREADS; round++) {
         bool full = true;
-        for (int i = here; i < here + x->count && seat < SMM_MOST_THREADS; i++)
+        for (int i = here; i < here + x->count && seat < SMM_MAX_THREADS; i++)
             if (x->node[i % x->count].cpus > round) x->seat[seat++] = (uint8_t)(i % x->count), full = false;
         if (full) round = -1;
     }
@@ -125,9 +125,9 @@ static void look(smm_nodes *x) {
     read_list(root, "has_memory", &memory);
     int sharing = 0;
     bool too_many = false;
-    for (int id = 0; id < SMM_MOST_CPUS; id++) {
+    for (int id = 0; id < SMM_MAX_CPUS; id++) {
         if (!smm_set_has(&online, id)) continue;
-        if ((too_many = x->count == SMM_MOST_NODES)) break;
+        if ((too_many = x->count == SMM_MAX_NODES)) break;
         smm_node *node = &x->node[x->count++];
         char name[32];
         snprintf(name, sizeof name, "node%d/cpulist", id);
@@ -152,7 +152,7 @@ static const smm_nodes *_Atomic found;
 const smm_nodes *smm_numa(void) {
     const smm_nodes *known = atomic_load_explicit(&found, memory_order_acquire);
     if (known) return known;
-    smm_nodes *x = calloc(1, sizeof *x + SMM_MOST_NODES * sizeof *x->node);
+    smm_nodes *x = calloc(1, sizeof *x + SMM_MAX_NODES * sizeof *x->node);
     if (!x) return &nothing;
     look(x);
     if (atomic_compare_exchange_strong(&found, &known, x)) return x;
@@ -191,7 +191,7 @@ void smm_share_out(int participants, intptr_t indices, const smm_home *home, smm
         x->node[0] = 0;
         return;
     }
-    int members[SMM_MOST_NODES] = {0}, known[SMM_MOST_NODES] = {0}, sum[SMM_MOST_NODES] = {0}, status[SAMPLES];
+    int members[SMM_MAX_NODES] = {0}, known[SMM_MAX_NODES] = {0}, sum[SMM_MAX_NODES] = {0}, status[SAMPLES];
     for (int i = 0; i < participants; i++) members[nodes->seat[i]]++;
     const int samples = home && home->address ? ask(home, indices, status) : 0;
     int unknown = samples ? samples : 1;
@@ -202,7 +202,7 @@ void smm_share_out(int participants, intptr_t indices, const smm_home *home, smm
         unknown--;
     }
     x->count = x->total = 0;
-    int place[SMM_MOST_NODES]; /* coarse, so that interleaved memory keeps the order of nodes */
+    int place[SMM_MAX_NODES]; /* coarse, so that interleaved memory keeps the order of nodes */
     for (int i = 0; i < nodes->count; i++) {
         if (!members[i]) continue;
         const int middle = known[i] ? sum[i] / known[i] : SAMPLES / 2, own = (middle + SAMPLES / 8) / (SAMPLES / 4);

@@ -8,11 +8,11 @@
 
 #include "../smallmm.h"
 
-enum { SMM_MOST_THREADS = 512, SMM_MOST_CPUS = 16384, SMM_SET_WORD = 8 * sizeof(long) };
+enum { SMM_MAX_THREADS = 512, SMM_MAX_CPUS = 16384, SMM_SET_WORD = 8 * sizeof(long) };
 
 /* A set of CPUs or nodes, as the kernel writes it. */
 typedef struct smm_set {
-    unsigned long bits[SMM_MOST_CPUS / SMM_SET_WORD];
+    unsigned long bits[SMM_MAX_CPUS / SMM_SET_WORD];
 } smm_set;
 
 static inline bool smm_set_has(const smm_set *set, int i) {
@@ -52,7 +52,7 @@ typedef struct smm_nodes {
     int sharing;     /* number of nodes that share jobs, which are those with CPUs; 1 if off */
     int count;
     smm_numa_calls calls;
-    uint8_t seat[SMM_MOST_THREADS]; /* the node of each participant of a job, an index into: */
+    uint8_t seat[SMM_MAX_THREADS]; /* the node of each participant of a job, an index into: */
     smm_node node[];
 } smm_nodes;
 
@@ -78,7 +78,7 @@ enum { SMM_ASK_BYTES = 8 << 20 };
  * Nodes whose memory comes first come first. home may be NULL. */
 typedef struct smm_shares {
     int count, total;
-    int node[SMM_MOST_NODES], weight[SMM_MOST_NODES];
+    int node[SMM_MAX_NODES], weight[SMM_MAX_NODES];
 } smm_shares;
 void smm_share_out(int participants, intptr_t indices, const smm_home *home, smm_shares *x);
 

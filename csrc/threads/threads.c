@@ -43,11 +43,11 @@ enum {
     STACK = 1 << 20,     /* bytes of stack of a worker; up to 100 KB are used, more in builds for debugging */
     SPIN_NS = 30000,     /* longer than the gap between back-to-back calls, too short to disturb others */
     SPINS_PER_LOOK = 32, /* pauses between two looks at the clock */
-    MOST_CHUNKS = 4,     /* of a claim */
+    MAX_CHUNKS = 4,      /* of a claim */
     JOB = 1024,          /* from one job's number to the next */
 };
 
-_Static_assert((int)JOB > (int)SMM_MOST_THREADS, "a job's word says how many take part");
+_Static_assert((int)JOB > (int)SMM_MAX_THREADS, "a job's word says how many take part");
 
 enum { IDLE, ASLEEP, WORKING, AWAITED };
 
@@ -71,7 +71,7 @@ struct pool {
     atomic_int raised;  /* floating-point exceptions in workers, which become the caller's */
     intptr_t chunk;
     _Alignas(LINE) atomic_uint job; /* a multiple of JOB plus the number of participants, 0 while the job is closed */
-    struct participant participant[SMM_MOST_THREADS];
+    struct participant participant[SMM_MAX_THREADS];
 };
 
 /* Only the holder of `in_use` touches the pool. */
@@ -149,7 +149,7 @@ static void wait_until_done(struct participant *worker) {
  * wait. If another thread was faster, `first` becomes the place where that thread left the part. */
 static bool claim(const struct pool *pool, struct participant *part, intptr_t *first, intptr_t *end) {
     const intptr_t chunks = (part->end - *first) / pool->chunk / 2;
-    *end = *first + pool->chunk * (chunks < 1 ? 1 : chunks > MOST_CHUNKS ? MOST_CHUNKS : chunks);
+    *end = *first + pool->chunk * (chunks < 1 ? 1 : chunks > MAX_CHUNKS ? MAX_CHUNKS : chunks);
     /* Relaxed: a claim orders nothing else. The job is published by its word, its results by the state. */
     return atomic_compare_exchange_strong_explicit(&part->next, first, *end, memory_order_relaxed,
                                                    memory_order_relaxed);
@@ -293,7 +293,7 @@ static void run_job(struct pool *pool, unsigned participants) {
 void smm_parallel_for(intptr_t count, intptr_t chunk, int threads, smm_body_fn *body, void *context,
                       const smm_home *home) {
     const intptr_t chunks = count / chunk + (count % chunk > 0);
-    if (threads > SMM_MOST_THREADS) threads = SMM_MOST_THREADS;
+    if (threads > SMM_MAX_THREADS) threads = SMM_MAX_THREADS;
     if (threads > chunks) threads = (int)chunks;
     /* Acquire and release of `in_use` hand the pool's fields from one holder to the next. */
     if (threads <= 1 || atomic_exchange_explicit(&in_use, true, memory_order_acquire)) {
@@ -373,9 +373,9 @@ static int cpus_allowed(void) {
 #if defined(__linux__)
     cpu_set_t cpus[16]; /* room for 16 x 1024 CPUs */
     const double available = sched_getaffinity(0, sizeof cpus, cpus) ? 1 : CPU_COUNT_S(sizeof cpus, cpus);
-    const int limit = at_most(SMM_MOST_THREADS, fmin(available, cgroup_cpus()));
+    const int limit = at_most(SMM_MAX_THREADS, fmin(available, cgroup_cpus()));
 #else
-    const int limit = at_most(SMM_MOST_THREADS, (double)sysconf(_SC_NPROCESSORS_ONLN));
+    const int limit = at_most(SMM_MAX_THREADS, (double)sysconf(_SC_NPROCESSORS_ONLN));
 #endif
     return limit > 1 ? limit : 1;
 }
@@ -386,7 +386,7 @@ static int positive(const char *text, const char *ends) {
     char *end;
     const long value = strtol(text, &end, 10);
     end += strspn(end, " \t\r\n");
-    return end == text || value <= 0 || (*end && !strchr(ends, *end)) ? 0 : at_most(SMM_MOST_THREADS, (double)value);
+    return end == text || value <= 0 || (*end && !strchr(ends, *end)) ? 0 : at_most(SMM_MAX_THREADS, (double)value);
 }
 
 /* OpenMP itself checks OMP_NUM_THREADS. It may be a list with an entry per level of nesting; the first counts. */
@@ -413,7 +413,7 @@ int smm_get_num_threads(void) {
 
 smm_status smm_set_num_threads(int threads) {
     if (threads < 0) return SMM_ERR_ARGUMENT;
-    const int limit = threads ? at_most(SMM_MOST_THREADS, threads) : smm_default_threads();
+    const int limit = threads ? at_most(SMM_MAX_THREADS, threads) : smm_default_threads();
     if (!limit) return SMM_ERR_THREADS;
     atomic_store_explicit(&limit_in_use, limit, memory_order_relaxed);
     return SMM_OK;

@@ -38,13 +38,13 @@ MANY_TEMPORARIES = 1 << 15
 # A program of all steps is made for arrays of a kind (dtypes, core shapes and strides) after so many calls.
 # One of many elements counts as several: it costs as much as a hundred of single matrices
 RECORDED_AFTER, ELEMENTS_OF_A_CALL = 8, 1 << 14
-MOST_RECORDED = 1 << 11  # elements of a matrix
-MOST_KINDS = 256
+MAX_RECORDED = 1 << 11  # elements of a matrix
+MAX_KINDS = 256
 # Elements of a stack for which a program is faster than NumPy's operations on blocks, whatever the threads
-MOST_OF_FEW_THREADS = 1 << 14
+MAX_OF_FEW_THREADS = 1 << 14
 
-MOST_DIMS = 64  # of NumPy's arrays
-PLAIN_DIMS = MOST_DIMS // 2  # of a batch that functions see as it is: they add dimensions
+MAX_DIMS = 64  # of NumPy's arrays
+PLAIN_DIMS = MAX_DIMS // 2  # of a batch that functions see as it is: they add dimensions
 CHUNK = 64  # elements that are added in a row
 
 PLAIN_DTYPES = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))  # numbers that are computed as they are
@@ -105,8 +105,8 @@ class Composition:
 
     def _forget(self) -> None:
         self._prepared = _core.Prepared()
-        self._plans = Cache(MOST_KINDS)  # programs on a device; None: there is none
-        self._calls = Cache(MOST_KINDS)  # how many there were of each kind; infinity: no program has it
+        self._plans = Cache(MAX_KINDS)  # programs on a device; None: there is none
+        self._calls = Cache(MAX_KINDS)  # how many there were of each kind; infinity: no program has it
         self.backward: Any = None  # the backward pass, once it is wanted
 
     def __getstate__(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Composition:
         inner = [(x, x.ndim - len(dims)) for x, dims in zip(operands, self.core_inputs, strict=True)]
         key = tuple([(x.dtype, x.shape[at:], x.strides[at:]) for x, at in inner])
         most = max([prod(x.shape[at:]) for x, at in inner])
-        if most > MOST_RECORDED or 0 in batch:
+        if most > MAX_RECORDED or 0 in batch:
             return False
         calls = self._calls.get(key, 0) + 1 + most * prod(batch) / ELEMENTS_OF_A_CALL
         self._calls.keep(key, inf if calls >= RECORDED_AFTER else calls)
@@ -163,7 +163,7 @@ class Composition:
             return False
         numbers = tuple(type(x) if type(x) in NUMBERS else None for x in operands)
         if not self._prepared.add(
-            program, numbers, {}, self.nout, self._info, None, None, MOST_OF_FEW_THREADS, threads
+            program, numbers, {}, self.nout, self._info, None, None, MAX_OF_FEW_THREADS, threads
         ):
             self._forget()
         return True
@@ -174,7 +174,7 @@ class Composition:
         inner = zip(operands, self.core_inputs, strict=True)
         cores = [() if _is_number(x) else tuple(x.shape)[x.ndim - len(dims) :] for x, dims in inner]
         like = next((x for x in operands if not _is_number(x)), None)
-        if like is None or max(map(prod, cores)) > MOST_RECORDED:
+        if like is None or max(map(prod, cores)) > MAX_RECORDED:
             return None
         key = str(like.dtype), tuple(cores), tuple(map(_is_number, operands))
         if key not in self._plans:

@@ -12,7 +12,7 @@ import numpy as np
 from . import plain
 from .fallbacks import backward_error, expm, lapack, ldl_solve, lu_rcond, lu_solve, nan_like, refined
 from .shapes import (
-    MOST_ORDER,
+    MAX_ORDER,
     arithmetic,
     batch_shape,
     broadcast,
@@ -59,7 +59,7 @@ def call(op: str, gufunc: np.ufunc, operands: dict[str, Any], outs: dict[str, An
         shape = arrays[0].shape[-2:]
         raise ImportError(
             f"{op}: matrices of shape {shape} are beyond smallmm's kernels, which go to order "
-            f"{MOST_ORDER}, and SciPy, which would take them, is not installed: "
+            f"{MAX_ORDER}, and SciPy, which would take them, is not installed: "
             "pip install 'smallmm[large]'"
         ) from error
     results = results if gufunc.nout > 1 else (results,)

@@ -16,7 +16,7 @@ NUMBERS = (int, float, complex)  # Python's, which have no dtype of their own an
 NUMPYS = ("matmul", "matvec", "vecmat")  # gufuncs that NumPy has too
 PRODUCTS = frozenset(name for name, (operation, _) in _core.gufunc_rows.items() if operation == "MATMUL")
 SCALED = ("gemm", "gemm_tensor")  # products with alpha and beta
-MOST_ORDER = _core.limits["order"]  # of the kernels of all but products
+MAX_ORDER = _core.limits["order"]  # of the kernels of all but products
 LONGEST = _core.limits["longest"]  # order of matrices of diagonals
 
 
@@ -29,7 +29,7 @@ def is_zero(x: Any) -> bool:
     return is_number(x) and bool(x == 0)
 
 
-def has_kernel(m: int, n: int, most: int = MOST_ORDER) -> bool:
+def has_kernel(m: int, n: int, most: int = MAX_ORDER) -> bool:
     """Whether kernels of all but products take m x n matrices."""
     return min(m, n) <= most and m * n <= most**2
 
@@ -42,7 +42,7 @@ def device_has_kernel(operation: str, dtype: np.dtype, m: int, k: int, n: int) -
         return False
     if operation == "MATMUL":
         return _core.cuda_takes(_core.batched_matmul, dtype, m, k, n)
-    return has_kernel(m, n, _core.cuda_most_order(operation, dtype))
+    return has_kernel(m, n, _core.cuda_max_order(operation, dtype))
 
 
 def is_of_diagonals(operation: str) -> bool:

@@ -16,9 +16,7 @@ import numpy as np
 
 from .. import _core
 
-MOST_FOR_BLAS = (
-    512  # the order up to which fewer matrices than threads are better computed by one thread each
-)
+MAX_FOR_BLAS = 512  # the order up to which fewer matrices than threads are better computed by one thread each
 WORTH_THREADS = 1e8  # products of sizes: 5 ms of LAPACK or more, where threads take half of one to start
 ROUND = 64  # matrices for each thread that wait at a time: all of a large stack would take memory
 _THREADS_OF_BLAS = (  # functions that say how many there are, and that set it
@@ -43,7 +41,7 @@ def over_stack(
         with np.errstate(all="ignore"):  # which a thread does not have from the one that started it
             return function(*matrices)
 
-    few = count < available and min(sizes) > MOST_FOR_BLAS
+    few = count < available and min(sizes) > MAX_FOR_BLAS
     if threads < 2 or few or count * prod(sizes) * min(sizes) < WORTH_THREADS:
         yield from map(one, each)
         return

@@ -73,7 +73,7 @@ def with_core_shape(a: Any) -> tuple[Any, int, int]:
 def core_dims(x: Any) -> int:
     """1 for a vector, or a group of vectors; 2 for matrices, whose stack may have any dimensions."""
     if is_group(x):
-        return min(x.least_dims, 2)
+        return min(x.min_dims, 2)
     return min(x.ndim if hasattr(x, "ndim") else np.ndim(x), 2)
 
 

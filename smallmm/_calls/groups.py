@@ -301,7 +301,7 @@ class Group:
         return self._library.take(numbers, classes.index)
 
     @property
-    def least_dims(self) -> int:
+    def min_dims(self) -> int:
         """The fewest dimensions that a member has."""
         return min((ndim - 1 for ndim, _ in self._kinds), default=2)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from .._base.composition import MOST_RECORDED, Composition
+from .._base.composition import MAX_RECORDED, Composition
 from .._base.shapes import core_dimensions, dtype_of
 from .._libraries import on_device
 from .._libraries.recording import gradients, has_rule
@@ -19,8 +19,8 @@ from .reverse import gradients_of_inputs
 
 # Orders on a device up to which one kernel of all steps is used instead of kernels of single ones (H200;
 # measured for these and for `inv`)
-_MOST_ON_DEVICE = {"cholesky": 32, "cholesky_upper": 32, "eigh": 32, "eigh_upper": 32}
-_MOST_OF_OTHERS = 16
+_MAX_ON_DEVICE = {"cholesky": 32, "cholesky_upper": 32, "eigh": 32, "eigh_upper": 32}
+_MAX_OF_OTHERS = 16
 
 _NOT_RECORDED = (TypeError, ValueError, NotImplementedError)  # a step has no rule, or depends on elements
 
@@ -132,9 +132,9 @@ class OfRule(Backward):
 
     def _is_small(self, operands: Sequence[Any]) -> bool:
         cores = [x.shape[x.ndim - n :] for x, n in zip(operands, self.inputs, strict=True) if n]
-        if max(map(prod, cores)) > MOST_RECORDED:
+        if max(map(prod, cores)) > MAX_RECORDED:
             return False
-        most = _MOST_ON_DEVICE.get(self.name, _MOST_OF_OTHERS)
+        most = _MAX_ON_DEVICE.get(self.name, _MAX_OF_OTHERS)
         return max(map(max, cores)) <= most or not on_device(operands[0])
 
     def _saved(self) -> list[int]:

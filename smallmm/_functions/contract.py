@@ -23,10 +23,10 @@ from .._programs.fused import Fused
 from . import products
 from .subscripts import Labels, Pairs, contracted, contraction, multiplications
 
-_LEAST_BATCH = 8  # members: fewer do not share the threads
+_MIN_BATCH = 8  # members: fewer do not share the threads
 # Multiplications of a member whose steps are fused, since beyond the kernels of products are as fast by
 # themselves; and of few members, which then run in one thread
-_MOST_OF_A_MEMBER, _MOST_WITHOUT_THREADS = 1 << 17, 1 << 16
+_MAX_OF_A_MEMBER, _MAX_WITHOUT_THREADS = 1 << 17, 1 << 16
 _cache = Cache()  # by subscripts and shapes: the prepared calls of what computes them
 _NAMES = frozenset(x.name for x in PLAIN_DTYPES)
 
@@ -260,7 +260,7 @@ def _in_one_pass(
     lead = order[: _batch_dimensions(labels, order, steps, sizes)]
     each = sum(prod(sizes[x] for x in step if x not in lead) for step in steps)
     count = prod(sizes[x] for x in lead)
-    if each > _MOST_OF_A_MEMBER or (count < _LEAST_BATCH and each * count > _MOST_WITHOUT_THREADS):
+    if each > _MAX_OF_A_MEMBER or (count < _MIN_BATCH and each * count > _MAX_WITHOUT_THREADS):
         return None, []
     stacks = []
     for x, some in zip(arrays, labels, strict=True):

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .._base.catalog import composed_of_others
-from .._base.composition import MOST_DIMS, NO_TEMPORARIES, composition_of
+from .._base.composition import MAX_DIMS, NO_TEMPORARIES, composition_of
 from .._base.options import dtype_of_sums, integer
 from .._programs.compose import (
     array_of,
@@ -373,8 +373,8 @@ def _array(op: str, name: str, x: Any) -> Any:
 
 def _refuse_most_dimensions(op: str, name: str, x: Any) -> None:
     """ValueError for an array that cannot have the one dimension more that is needed."""
-    if x.ndim >= MOST_DIMS:
-        raise ValueError(f"{op}: {name} has {x.ndim} dimensions; expected at most {MOST_DIMS - 1}")
+    if x.ndim >= MAX_DIMS:
+        raise ValueError(f"{op}: {name} has {x.ndim} dimensions; expected at most {MAX_DIMS - 1}")
 
 
 def _vectors(op: str, name: str, x: Any, axis: int, length: int | None = None) -> Any:

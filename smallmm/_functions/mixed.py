@@ -187,7 +187,7 @@ def _is_of_core(a: Any, b: Any) -> bool:
         return False
     if not (on_device(a) or on_device(b)):
         return True
-    most = _core.cuda_most_order("SOLVE_MIXED", np.dtype(np.float64))
+    most = _core.cuda_max_order("SOLVE_MIXED", np.dtype(np.float64))
     return 0 < a.shape[-1] <= most and b.shape[-1] > 0
 
 

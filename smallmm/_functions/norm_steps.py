@@ -31,7 +31,7 @@ from .spectra import eigvalsh_ex
 from .svd import svdvals_ex
 from .systems import inv_ex
 
-MOST_FACTORS = 8  # of a power that is computed by products
+MAX_FACTORS = 8  # of a power that is computed by products
 
 
 def reduced_axes(op: str, x: Any, axis: Any) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ def _powers(xp: Any, order: float, y: Any) -> Any:
 
 def _power_or_product(xp: Any, y: Any, order: float) -> Any:
     """y^order: small whole powers by squares and products, which take a tenth of the time of others."""
-    if abs(order) > MOST_FACTORS or not order.is_integer():
+    if abs(order) > MAX_FACTORS or not order.is_integer():
         return power(xp, y, order)
     product: Any = None
     for place, bit in enumerate(reversed(f"{int(abs(order)):b}")):

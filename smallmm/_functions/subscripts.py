@@ -29,7 +29,7 @@ from .._programs.compose import (
 from .products import matmul
 
 _LETTERS = ascii_uppercase + ascii_lowercase  # in the order of those of a result that is omitted
-_MOST_SEARCHED = 5  # operands; up to so many, all paths are compared
+_MAX_SEARCHED = 5  # operands; up to so many, all paths are compared
 Labels = tuple[Any, ...]
 Pairs = tuple[tuple[int, ...], ...]
 Fused = Callable[[str, list[Any], list[Labels], Labels, Pairs], Any] | None
@@ -241,7 +241,7 @@ def _path(op: str, labels: list[Labels], order: Labels, sizes: dict[Any, int], p
     if path is None:
         if count < 3:
             return ((*range(count),),)
-        if count <= _MOST_SEARCHED:
+        if count <= _MAX_SEARCHED:
             return _cheapest(tuple(map(frozenset, labels)), frozenset(order), sizes)[-1]
         numbers = {label: i for i, label in enumerate(sizes)}
         if len(numbers) > 52:

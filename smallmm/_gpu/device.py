@@ -36,7 +36,7 @@ from .._libraries.base import CUDA, Device
 from .._libraries.dlpack import refuse_without_ml_dtypes
 from . import by_library
 
-_MOST_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix's
+_MAX_DIMS = _core.limits["cuda_dimensions"]  # batch dimensions and the matrix's
 
 
 def any_nonzero(op: str, info: Any, twin: str | None = None) -> bool:
@@ -77,9 +77,9 @@ def call(
             refuse_without_ml_dtypes(op, name)
         elif _kind_of(info.dtype) not in kinds:
             raise wrong_dtype_on_device(op, name, info.dtype)
-        if len(info.shape) > _MOST_DIMS:
+        if len(info.shape) > _MAX_DIMS:
             raise ValueError(
-                f"{op}: {name} has {len(info.shape)} dimensions; expected at most {_MOST_DIMS} on a device, "
+                f"{op}: {name} has {len(info.shape)} dimensions; expected at most {_MAX_DIMS} on a device, "
                 "2 of them a matrix's"
             )
 
@@ -112,7 +112,7 @@ def call(
     own_dtypes = [library.nearest(narrow or dtype) for dtype in computed_dtypes(gufunc, typed, {})]
     dtypes = [library.nearest(widened(dtype)) for dtype in computed_dtypes(gufunc, typed, {})]
     computed = widened(number)
-    most = _core.cuda_most_order(operation, computed) if operation else 0
+    most = _core.cuda_max_order(operation, computed) if operation else 0
     runs_kernel = loads or (not composition and _runs_kernel(gufunc, operation, computed, sizes))
     inputs = operand_dtypes(gufunc, typed)
     for name, info in infos.items():

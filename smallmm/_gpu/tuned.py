@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # it would take a quarter of the time that importing smallmm 
 MEASURED = frozenset(("ns", "percent", "run", "runner_up"))
 RUN = ("date", "commit", "driver", "nvrtc")  # of which what is unknown is null
 OF_RUN = (*RUN, "version", "texts")
-MOST_BYTES = 1 << 16  # of a file of one row
+MAX_BYTES = 1 << 16  # of a file of one row
 Row = dict[str, Any]
 
 
@@ -159,9 +159,9 @@ def _read_own(path: Path) -> str:
         about = os.fstat(file.fileno())
         if about.st_uid != os.geteuid() or about.st_mode & 0o022:
             raise PermissionError("it does not belong to this user, or others may write to it")
-        if about.st_size > MOST_BYTES:
+        if about.st_size > MAX_BYTES:
             raise ValueError(f"it has {about.st_size} bytes")
-        return file.read(MOST_BYTES).decode()
+        return file.read(MAX_BYTES).decode()
 
 
 def keep(

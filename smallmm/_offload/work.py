@@ -26,7 +26,7 @@ from .._gpu.device_array import DeviceArray, address_of, is_dense, memory_order
 from .._programs.cuda_launch import DeviceProgram
 
 BLOCK = 32 << 20  # bytes of a block, by default; but
-LEAST_BLOCK = 1 << 20  # down to this so many that each stream
+MIN_BLOCK = 1 << 20  # down to this so many that each stream
 ROUNDS = 4  # gets several blocks
 _LINE = 256  # operands begin at multiples of so many bytes
 
@@ -137,7 +137,7 @@ class Work:
         )
         count = prod(self.batch)
         if block is None:
-            block = min(BLOCK, max(LEAST_BLOCK, count * each // (lanes * ROUNDS)))
+            block = min(BLOCK, max(MIN_BLOCK, count * each // (lanes * ROUNDS)))
         return max(1, min(count, block // max(1, each)))
 
     def arrays(self) -> list[Operand]:

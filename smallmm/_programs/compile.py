@@ -18,7 +18,7 @@ from .record import Record, Step, Value, View
 INPUT, OUTPUT, CONSTANT, TEMPORARY = range(4)
 CALL, MAP, CONVERT, UNLESS = range(4)
 _OPERATIONS = {name: i for i, name in enumerate(_core.operations)}
-_MOST_DIMS = 8  # of a step's own stack
+_MAX_DIMS = 8  # of a step's own stack
 
 
 class Description(NamedTuple):
@@ -206,7 +206,7 @@ class _Compiler:
         own: tuple[int, ...],
         operands: tuple[Any, ...],
     ) -> None:
-        if len(own) > _MOST_DIMS:
+        if len(own) > _MAX_DIMS:
             raise NotCompiled
         number = _core.dtypes.index(NUMBERS[dtype])
         self.steps.append((kind, which, form, number, *types, sizes, own, operands))

@@ -18,10 +18,10 @@ LANES = (1, 2, 4, 8, 16, 32)
 # Words of values, and operations that may be written out, of a kernel whose threads have a matrix each. What
 # is beyond the 255 registers spills to the L1 cache, which up to here takes less time than sharing a matrix
 # among threads (a scan of kalman_step of 9 and 3 in float, 3351 operations, on an H200: 0.16 ns; else 0.77).
-_MOST_WORDS = 512
-_MOST_OPERATIONS = 4000
+_MAX_WORDS = 512
+_MAX_OPERATIONS = 4000
 _SHARED = 96 << 10  # bytes that a block may have
-_MOST_THREADS = 128
+_MAX_THREADS = 128
 
 
 class Layout(NamedTuple):
@@ -67,7 +67,7 @@ class _Writer:
 
     def __init__(self, program: Description, layouts: tuple[Layout, ...], dims: int, shared: int) -> None:
         self.program = program
-        self.most_shared = shared
+        self.max_shared = shared
         self.layouts = layouts
         self.dims = dims
         self.inputs = [index for index, *_ in program.inputs]
@@ -93,8 +93,8 @@ class _Writer:
         alive = self._lives(steps)
         return (
             all(x.in_registers for x in steps)
-            and _peak(alive, words, steps, 4) <= _MOST_WORDS
-            and sum(x.operations for x in steps) <= _MOST_OPERATIONS
+            and _peak(alive, words, steps, 4) <= _MAX_WORDS
+            and sum(x.operations for x in steps) <= _MAX_OPERATIONS
         )
 
     # --- kernels ---
@@ -301,7 +301,7 @@ class _Writer:
         pitch = _pitch(end)
         shared_by_all, ones_end = _one_after_another({i: self.values[i].room for i in self.ones})
         warp = pitch * (WARP // lanes)
-        warps = min(_MOST_THREADS // WARP, (self.most_shared - ones_end) // warp)
+        warps = min(_MAX_THREADS // WARP, (self.max_shared - ones_end) // warp)
         if warps < 1:
             return None
         kernel = self._text(steps, at, Room(lanes, warps * WARP, pitch, ones_end, shared_by_all))

@@ -17,9 +17,9 @@ from .cuda_steps import VECTOR, NotFused, merged
 from .dtypes import COMPLEX
 from .record import Record
 
-_MOST_LAYOUTS = 64
-_MOST_ARRAYS = 64  # csrc/python/device/device_programs.c
-_MOST_ARGUMENTS = 4096  # bytes
+_MAX_LAYOUTS = 64
+_MAX_ARRAYS = 64  # csrc/python/device/device_programs.c
+_MAX_ARGUMENTS = 4096  # bytes
 
 
 class DeviceProgram:
@@ -114,11 +114,11 @@ class _Launches:
 
     def __init__(self, program: DeviceProgram, is_number: tuple[bool, ...]) -> None:
         arrays = is_number.count(False) + len(program.described.outputs)
-        if arrays > _MOST_ARRAYS:
-            raise NotFused(f"it has {arrays} operands and results; a kernel has at most {_MOST_ARRAYS}")
+        if arrays > _MAX_ARRAYS:
+            raise NotFused(f"it has {arrays} operands and results; a kernel has at most {_MAX_ARRAYS}")
         self.program = program
         self.is_number = is_number
-        self._known = Cache(_MOST_LAYOUTS)
+        self._known = Cache(_MAX_LAYOUTS)
         self._loaded: dict[tuple[int, str], Any] = {}
         self._lock = Lock()  # blocks of arrays of the host come from several threads
 

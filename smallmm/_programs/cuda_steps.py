@@ -55,7 +55,7 @@ class _Text(NamedTuple):
 
     kernel: str  # whose shared memory of a matrix is what the step works in
     file: str
-    most_in_registers: int  # rows and columns, where each thread has a matrix
+    max_in_registers: int  # rows and columns, where each thread has a matrix
     weight: int  # about so many operations for each m n min(m, n)
     sweeps: bool = False  # one thread finds what all of them do then
 
@@ -104,8 +104,8 @@ _WITH_BRANCHES = {
     *("divide", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "erfc", "ndtr"),
     *("power", "arctan2", "exponent", "scaled"),
 }
-_MOST_CONSTANTS = 4096
-_MOST_STEPS = 2000  # NVRTC takes 4 s for 1,000, 20 s for these, minutes and gigabytes for 3,400
+_MAX_CONSTANTS = 4096
+_MAX_STEPS = 2000  # NVRTC takes 4 s for 1,000, 20 s for these, minutes and gigabytes for 3,400
 _EMPTY = "an array has no elements in a matrix"
 
 
@@ -254,7 +254,7 @@ class Steps:
             body = f"{space}::step(*scratch, {', '.join(views)});"
             lines = _repeated(body, runs, f"{space}::Work", 1)
             scratch, operations = text.costs(name, dtype, sizes, lanes)
-            kept = max(m, n) <= text.most_in_registers
+            kept = max(m, n) <= text.max_in_registers
             return Step(lines, uses, scratch, runs * operations, function, kept)
         scratch = _SCRATCH[name](n, k)
         arguments = ", ".join((*views, "scratch" if scratch else "Missing{}", "lane"))
@@ -387,9 +387,9 @@ def values_of(program: Description) -> list[Value]:
             counts[i] *= 2
             array = None if array is None else np.ascontiguousarray(array).view(dtype)
         values.append(Value(kind, dtype, counts.get(i, size // dtype.itemsize), array, is_complex))
-    if len(program.steps) > _MOST_STEPS:
-        raise NotFused(f"it has {len(program.steps)} steps; a kernel has at most {_MOST_STEPS}")
-    if sum(x.size for x in values if x.kind == CONSTANT) > _MOST_CONSTANTS:
+    if len(program.steps) > _MAX_STEPS:
+        raise NotFused(f"it has {len(program.steps)} steps; a kernel has at most {_MAX_STEPS}")
+    if sum(x.size for x in values if x.kind == CONSTANT) > _MAX_CONSTANTS:
         raise NotFused("its constants are too many for a kernel")
     if any(x.size == 0 for x in values if x.kind != TEMPORARY):
         raise NotFused(_EMPTY)

@@ -33,7 +33,7 @@ from .symbols import Symbol, record_of
 
 _NO_KERNEL = "a step has no kernel"
 TOO_LARGE = "a matrix is larger than the kernels take"
-MOST_RECORDS = 64  # of a function, for shapes and dtypes that it has met
+MAX_RECORDS = 64  # of a function, for shapes and dtypes that it has met
 
 # Element-wise functions with the bits of NumPy's, or that compositions take from smallmm on the host, too
 _AS_ON_HOST = frozenset(
@@ -44,7 +44,7 @@ _AS_ON_HOST = frozenset(
     ]
 )
 _THREADS_THAT_FACTOR, _THREADS = 2, 4  # of large stacks (AMD EPYC of family 26, November 2026)
-_MOST_STEPS = 72  # of a composition: with more it repeats what single matrices may do without
+_MAX_STEPS = 72  # of a composition: with more it repeats what single matrices may do without
 
 
 class Plan:
@@ -60,7 +60,7 @@ class Plan:
         self.fallible = record.fallible()
         self.columns = info_columns(record) if with_info else []
         self.failures = Failures(self.steps, self.fallible, self.columns)
-        self.programs = Cache(MOST_RECORDS)
+        self.programs = Cache(MAX_RECORDS)
         self.prepared: set[Any] = set()  # programs that `_core.Prepared` has, and for which numbers
         self.why_not = ""
         self.why_not_on_device = ""
@@ -195,7 +195,7 @@ def _plan_of(composition: Composition, operands: Sequence[np.ndarray]) -> Plan |
         return None
     plan = Plan(record, results, tuple, with_info=False)
     own = all(x.kind != "map" or (x.name in _AS_ON_HOST and x.dtype not in COMPLEX) for x in plan.steps)
-    return plan if own and len(plan.steps) <= _MOST_STEPS else None
+    return plan if own and len(plan.steps) <= _MAX_STEPS else None
 
 
 def device_plan_of(composition: Composition, like: Any, cores: Sequence[tuple[int, ...]]) -> Plan | None:

@@ -13,11 +13,11 @@ from .arrays import is_dense
 from .batched_function import BatchedFunction, signature_text
 from .dtypes import FLOATS, SUPPORTED, is_number, is_supported, real_of, result_dtype
 from .failures import refuse_reasons
-from .plan import MOST_RECORDS, Plan, structure
+from .plan import MAX_RECORDS, Plan, structure
 from .record import Record
 from .symbols import Symbol, record_of
 
-_MOST_TRIALS = 32  # of signatures, for a message
+_MAX_TRIALS = 32  # of signatures, for a message
 
 
 class RecordedFunction(BatchedFunction):
@@ -28,7 +28,7 @@ class RecordedFunction(BatchedFunction):
     ) -> None:
         super().__init__(function, signature)
         self.reasons = refuse_reasons(reasons)
-        self._plans = Cache(MOST_RECORDS)
+        self._plans = Cache(MAX_RECORDS)
 
     def is_recorded(self, arrays: tuple[Any, ...]) -> bool:
         """Whether a record of the function takes such arrays, or numbers; else an exception says why not."""
@@ -117,7 +117,7 @@ class RecordedFunction(BatchedFunction):
         choices = product(*(range(min(len(shape), 2), -1, -1) for shape in shapes))
         splits = [[len(x) - n for x, n in zip(shapes, dims, strict=True)] for dims in choices]
         splits.sort(key=lambda at: (len({x[:i] for x, i in zip(shapes, at, strict=True)}), sum(at)))
-        for at in splits[:_MOST_TRIALS]:
+        for at in splits[:_MAX_TRIALS]:
             cores = [x[i:] for x, i in zip(shapes, at, strict=True)]
             tall = next((len(set(core)) == 2 for core in cores if len(core) == 2), False)
             sizes = dict.fromkeys(n for core in cores for n in core)

@@ -16,7 +16,7 @@ from .._programs.cuda_steps import VECTOR
 from .._programs.dtypes import COMPLEX
 from .cuda_loop import INFO, Loop, loop_kernel
 
-_MOST_LAYOUTS = 64
+_MAX_LAYOUTS = 64
 _REGION = 256  # bytes; the parts of the workspace are multiples
 
 
@@ -80,7 +80,7 @@ class Ladder:
                 self.places[level, j] = self.bytes
                 size = length * prod((*batch, *shape)) * dtype.itemsize
                 self.bytes += -(-size // _REGION) * _REGION
-        self._known = Cache(_MOST_LAYOUTS)
+        self._known = Cache(_MAX_LAYOUTS)
 
     def run(self, name: str, arrays: list[Any], library: Any) -> tuple[list[Any], list[np.ndarray]]:
         """Results for each time, new arrays of the library; and codes of failures, if something failed."""

@@ -20,7 +20,7 @@ from .._programs.failures import note
 from .cuda_loop import INFO, Loop, loop_kernel
 from .cuda_prefixes import Ladder, ladder_of
 
-_MOST_LAYOUTS = 64
+_MAX_LAYOUTS = 64
 
 
 class DeviceLoops:
@@ -28,9 +28,9 @@ class DeviceLoops:
 
     def __init__(self, program: Description) -> None:
         self.program = program
-        self._known = Cache(_MOST_LAYOUTS)
+        self._known = Cache(_MAX_LAYOUTS)
         self._loaded: dict[tuple[int, str], Any] = {}
-        self._ladders = Cache(_MOST_LAYOUTS)
+        self._ladders = Cache(_MAX_LAYOUTS)
 
     def run(self, scan: Any, times: Any, shown: Any) -> tuple[list[Any], list[Any], Any]:
         """The carries, the other results and info, new arrays of the operands' library, in the order of its

@@ -38,7 +38,7 @@ for _step in _STEPS.values():
 
 
 def _dims(x: Any) -> int:
-    return x.least_dims if is_group(x) else np.ndim(x)
+    return x.min_dims if is_group(x) else np.ndim(x)
 
 
 def linear_recurrence(a: "ArrayLike", b: "ArrayLike", x0: "ArrayLike", *, reverse: bool = False) -> Any:

@@ -16,7 +16,7 @@ from .._programs.compose import count, joined, magnitudes, norm_1, products
 # The Pade approximant of log(1 + x) of degree m has a backward error of at most u of float64 where the norms
 # of powers of x are at most theta (Al-Mohy and Higham, SIAM J. Sci. Comput. 34, 2012, section 2)
 DEGREE, THETA = 7, 0.2479
-_MOST_ROOTS = (
+_MAX_ROOTS = (
     100  # of the largest number of float64, 1024 halvings of its exponent leave 1: ten, and some more
 )
 
@@ -29,7 +29,7 @@ def logarithms(xp: Any, t: Any) -> tuple[Any, Any]:
     eye = identity(xp, n, t)
     t = xp.where((zeros > 0)[..., None, None], eye, t)
     root, scale = t, xp.ones_like(xp.real(t[..., 0, 0]))
-    for _ in range(_MOST_ROOTS):
+    for _ in range(_MAX_ROOTS):
         far = _are_far(xp, root - eye)
         if not bool(xp.any(far)):
             break

@@ -17,7 +17,7 @@ from .. import _core
 KERNELS: dict[str, dict[str, tuple[int, ...]]] = _core.cuda_catalog()["kernels"]  # parameters, values to try
 # Bytes of an element in registers and in shared memory.
 COMPUTED_SIZES = {"f32": 4, "f64": 8, "f16": 4, "bf16": 4, "c64": 8, "c128": 16}
-MOST_THREADS = 768  # asked of a multiprocessor by `blocks`: 80 registers for each; with fewer, kernels spill
+MAX_THREADS = 768  # asked of a multiprocessor by `blocks`: 80 registers for each; with fewer, kernels spill
 PRODUCTS = ("matmul_staged", "matmul_direct", "matmul_whole", "matmul_one")
 OF_ANY_SIZE = ("matmul_tiled", "matmul_tensor")
 Row = dict[str, Any]
@@ -50,7 +50,7 @@ def candidates(problem: Row, shared: int, effort: int = 2) -> list[Row]:
             continue
         for chosen in itertools.product(*values.values()):
             row: Row = {"kernel": kernel, **dict(zip(values, chosen, strict=True))}
-            if row.get("blocks", 0) * row["threads"] > MOST_THREADS or not _all_works(problem, row):
+            if row.get("blocks", 0) * row["threads"] > MAX_THREADS or not _all_works(problem, row):
                 continue
             if _core.cuda_plan(problem, shared, row) is not None:
                 found.append(row)

@@ -67,7 +67,7 @@ static int answer(void) {
 }
 
 static int pretended_setaffinity(int pid, struct bitmask *cpus) {
-    if (!pid && cpus->size == SMM_MOST_CPUS && !refuses) cpus_of_thread = *cpus->maskp;
+    if (!pid && cpus->size == SMM_MAX_CPUS && !refuses) cpus_of_thread = *cpus->maskp;
     return answer();
 }
 
@@ -79,7 +79,7 @@ static int pretended_move_pages(int pid, unsigned long count, void **pages, cons
 
 static long pretended_mbind(void *address, unsigned long bytes, int mode, const unsigned long *nodes,
                             unsigned long bits, unsigned flags) {
-    if (bits == SMM_MOST_CPUS && !flags && !refuses)
+    if (bits == SMM_MAX_CPUS && !flags && !refuses)
         bound.address = address, bound.bytes = bytes, bound.mode = mode, bound.nodes = *nodes;
     return answer();
 }

@@ -6,7 +6,7 @@
 #include "../../csrc/core/core.h"
 #include "harness.h"
 
-enum { MOST_BYTES = 16 };
+enum { MAX_BYTES = 16 };
 
 static intptr_t between(intptr_t low, intptr_t high) { return low + random_below(high - low + 1); }
 
@@ -99,7 +99,7 @@ static void check_group(const smm_convolution *c, const layout *x, const layout 
             const char *found = c->y;
             for (int d = 0; d < 5; d++) found += at[d] * y->stride[d];
             const char *sum = product + (filter * pixels + pixel) * size;
-            char expected[MOST_BYTES];
+            char expected[MAX_BYTES];
             if (smm_is_stored(c->dtype))
                 smm_put(expected, c->dtype, smm_get(sum, computed));
             else

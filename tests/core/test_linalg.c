@@ -88,7 +88,7 @@ static bool has_diagonals(const struct operation *o) { return o->sizes == TRIDIA
 
 enum { A }; /* the first operand of all */
 
-static struct arena arenas[SMM_MOST_OPERANDS];
+static struct arena arenas[SMM_MAX_OPERANDS];
 
 static int count_of(smm_op op) { return smm_operations[op].count; }
 static const smm_operand_row *row_of(smm_op op, int i) { return &smm_operations[op].operand[i]; }
@@ -118,8 +118,8 @@ struct watch {
 struct problem {
     const struct operation *operation;
     smm_call call;
-    struct stack stacks[SMM_MOST_OPERANDS];
-    struct watch watches[SMM_MOST_OPERANDS];
+    struct stack stacks[SMM_MAX_OPERANDS];
+    struct watch watches[SMM_MAX_OPERANDS];
 };
 
 static intptr_t size_of(const struct problem *p, int i) { return smm_size_of(p->call.op, p->call.dtype, i); }
@@ -178,7 +178,7 @@ static struct problem problem_of(const struct operation *o, smm_dtype dtype, int
     if (!is_rectangular(o)) m = n;
     if (o->sizes == TRIDIAGONAL) m = n ? n - 1 : 0;
     if (o->sizes == SQUARE) k = 1;
-    if (o->sizes == REDUCED) k = least(m, n);
+    if (o->sizes == REDUCED) k = min_of(m, n);
     if (o->sizes == COMPLETE) k = m;
     p.call = (smm_call){.op = o->op, .dtype = dtype, .form = o->form, .batch = batch, .m = m, .n = n, .k = k};
     return p;
@@ -217,7 +217,7 @@ static void fill_matrix(const struct problem *p, const smm_operand *a, intptr_t 
     const double tiny = is_wide ? 1e-310 : is_half ? 3e-7 : 1e-40, huge = is_wide ? 1e306 : is_half ? 1e3 : 1e36;
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
-            double x = random_value() + (i == (by_lu ? (j + shift) % m : j) ? (double)least(m, n) + 1 : 0);
+            double x = random_value() + (i == (by_lu ? (j + shift) % m : j) ? (double)min_of(m, n) + 1 : 0);
             const bool is_odd = i * n + j == odd;
             switch (kind) {
             case 0: x = random_value(); break;
@@ -258,7 +258,7 @@ static void fill_factors(struct problem *p, enum hardness hardness) {
     if (!dense) exit(2);
     smm_call lu = {.op = symmetric ? SMM_OP_LDL : SMM_OP_LU, .dtype = p->call.dtype, .m = n, .n = n, .k = n};
     lu.form = symmetric ? p->call.form : 0;
-    lu.batch = one ? least(1, p->call.batch) : p->call.batch;
+    lu.batch = one ? min_of(1, p->call.batch) : p->call.batch;
     lu.lu = (smm_lu_operands){.a = {dense, n * n * size, n * size, size}, .lu = *a, .pivots = *pivots};
     for (intptr_t q = 0; q < lu.batch; q++) fill_matrix(p, &lu.a, q, hardness);
     smm_reference(&lu);
@@ -343,7 +343,7 @@ static void fill_inputs(struct problem *p, enum hardness hardness) {
     } else if (has_diagonals(p->operation)) {
         fill_diagonals(p, hardness);
     } else {
-        for (intptr_t q = 0; q < (a->x.batch ? p->call.batch : least(1, p->call.batch)); q++) {
+        for (intptr_t q = 0; q < (a->x.batch ? p->call.batch : min_of(1, p->call.batch)); q++) {
             fill_matrix(p, &a->x, q, hardness);
             if (p->call.op == SMM_OP_SOLVE_MIXED && p->call.form & SMM_POSITIVE) mirror(p, &a->x, q);
         }
@@ -361,7 +361,7 @@ static void fill_inputs(struct problem *p, enum hardness hardness) {
 /* --- Running and comparing ------------------------------------------------------------------------------- */
 
 static void watch(struct problem *p) {
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) {
         const struct stack *s = &p->stacks[i];
         if (!s->low || !is_output(p->call.op, i)) continue;
         struct watch *w = &p->watches[i];
@@ -376,12 +376,12 @@ static void watch(struct problem *p) {
         memcpy(w->before, w->begin, w->bytes);
     }
     if (!memory_alone()) smm_reference(&p->call);
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++)
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++)
         if (p->watches[i].begin) memcpy(p->watches[i].expected, p->watches[i].begin, p->watches[i].bytes);
 }
 
 static void finish(struct problem *p) {
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) {
         free(p->watches[i].before);
         free(p->watches[i].expected);
     }
@@ -394,7 +394,7 @@ static void describe(const struct problem *p) {
     size_t used = (size_t)snprintf(running, sizeof running, "%s %s %s m=%ld n=%ld k=%ld batch=%ld kernel=%s",
                                    p->operation->name, smm_dtypes[c->dtype].name, smm_isa(), (long)c->m, (long)c->n,
                                    (long)c->k, (long)c->batch, plan.kernel ? plan.kernel : "?");
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++)
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++)
         if (p->stacks[i].low)
             used +=
                 (size_t)describe_stack(running + used, sizeof running - used, row_of(c->op, i)->name, &p->stacks[i]);
@@ -453,7 +453,7 @@ static bool compare(const struct problem *p, int i, bool exactly) {
 }
 
 static void restore_outputs(struct problem *p) {
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++)
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++)
         if (p->watches[i].begin) memcpy(p->watches[i].begin, p->watches[i].before, p->watches[i].bytes);
 }
 
@@ -495,7 +495,7 @@ static void check(struct problem *p, enum hardness hardness) {
         restore_outputs(p);
         describe(p);
         if (!run(p)) continue;
-        for (int i = 0; i < SMM_MOST_OPERANDS; i++)
+        for (int i = 0; i < SMM_MAX_OPERANDS; i++)
             if (p->watches[i].begin && !compare(p, i, has_fma(*isa))) break;
     }
     finish(p);
@@ -562,7 +562,7 @@ static void test_hard(void) { check_orders(HARD, quick ? 4 : 8); }
 
 /* Orders beyond, around multiples of what vectors and panels hold. */
 static void test_large(void) {
-    static const intptr_t orders[] = {33, 34, 40, 47, 48, 63, 64, 65, 66, 96, 100, 127, SMM_MOST_ORDER};
+    static const intptr_t orders[] = {33, 34, 40, 47, 48, 63, 64, 65, 66, 96, 100, 127, SMM_MAX_ORDER};
     enum { COUNT = sizeof orders / sizeof *orders };
     for (int i = 0; i < OPERATIONS; i++)
         for (int order = 0; order < COUNT; order++) {
@@ -610,7 +610,7 @@ static void test_rectangular(void) {
         for (int draw = 0; draw < (quick ? 24 : 160); draw++) {
             const intptr_t m = draw < SHAPES ? shapes_of_a[draw][0] : 1 + random_below(32);
             const intptr_t n = draw < SHAPES ? shapes_of_a[draw][1] : 1 + random_below(32);
-            if (operations[i].sizes == COMPLETE && m > SMM_MOST_ORDER) continue;
+            if (operations[i].sizes == COMPLETE && m > SMM_MAX_ORDER) continue;
             if (quick && m * n > 1024 && (draw + i) % (m * n > 2048 ? 12 : 4)) continue;
             const intptr_t batch = quick && m * n > 2048 ? 1 : m * n > 512 ? 3 : random_batch(m > n ? m : n);
             check_random(&operations[i], dtype_of(&operations[i], draw), batch, m, n, random_width(), GOOD);
@@ -670,10 +670,10 @@ static void test_sizes(void) {
             continue;
         }
         if (is_rectangular(o)) check_random(o, SMM_F64, 5, 0, 3, 2, GOOD);
-        struct problem p = problem_of(o, SMM_F64, 1, SMM_MOST_ORDER + 1, SMM_MOST_ORDER + 1, 1);
+        struct problem p = problem_of(o, SMM_F64, 1, SMM_MAX_ORDER + 1, SMM_MAX_ORDER + 1, 1);
         lay_out_operands(&p, dense_layout);
-        CHECK(smm_run(&p.call) == SMM_ERR_ORDER, "%s of order %d runs", o->name, SMM_MOST_ORDER + 1);
-        p = problem_of(o, SMM_F64, 1, SMM_MOST_ORDER, SMM_MOST_ORDER, 1);
+        CHECK(smm_run(&p.call) == SMM_ERR_ORDER, "%s of order %d runs", o->name, SMM_MAX_ORDER + 1);
+        p = problem_of(o, SMM_F64, 1, SMM_MAX_ORDER, SMM_MAX_ORDER, 1);
         lay_out_operands(&p, dense_layout);
         smm_plan_info plan;
         CHECK(smm_explain(&p.call, &plan) == SMM_OK && plan.kernel, "%s has no kernel", o->name);
@@ -686,11 +686,11 @@ static void test_parts(void) {
         const struct operation *o = &operations[i];
         if (o->sizes != TRIDIAGONAL || !(o->form & SMM_UNPIVOTED)) continue;
         for (int draw = 0; draw < (quick ? 5 : 20); draw++) {
-            const intptr_t n = SMM_LEAST_IN_PARTS - 1 + random_below(2 * SMM_PART);
+            const intptr_t n = SMM_MIN_IN_PARTS - 1 + random_below(2 * SMM_PART);
             check_random(o, dtype_of(o, draw), 1 + random_below(4), n, n, random_below(3), draw % 2 ? GOOD : HARD);
         }
         check_random(o, SMM_F64, 1, 0, 66000, 1, GOOD); /* the separators' systems are in parts, too */
-        if (!quick) check_random(o, SMM_F32, 40, 0, SMM_LEAST_IN_PARTS, 1, MIXED);
+        if (!quick) check_random(o, SMM_F32, 40, 0, SMM_MIN_IN_PARTS, 1, MIXED);
     }
 }
 
@@ -713,7 +713,7 @@ enum { DRAWN = 997 };
 static struct problem first_of(const struct problem *p, intptr_t batch) {
     struct problem first = *p;
     first.call.batch = batch;
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) {
         struct stack *s = &first.stacks[i];
         if (s->low) s->high = s->low + (s->high - s->low) / s->batch * batch, s->batch = batch;
     }
@@ -729,14 +729,14 @@ static void repeat(char *to, size_t first, size_t bytes) {
 static void check_whole(const struct operation *o, smm_dtype dtype, intptr_t n, intptr_t batch, bool streamed) {
     struct problem p = problem_of(o, dtype, batch, n, n, 2);
     lay_out_operands(&p, dense_layout);
-    struct problem first = first_of(&p, least(DRAWN, batch));
+    struct problem first = first_of(&p, min_of(DRAWN, batch));
     fill_inputs(&first, MIXED);
     memcpy(p.call.operand, first.call.operand, sizeof p.call.operand);
     describe(&p);
     smm_set_num_threads(1);
     CHECK(smm_run(&first.call) == SMM_OK, "%s: a part", running);
-    char *copies[SMM_MOST_OPERANDS] = {NULL};
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) {
+    char *copies[SMM_MAX_OPERANDS] = {NULL};
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) {
         const struct stack *s = &p.stacks[i];
         if (!s->low) continue;
         const size_t bytes = (size_t)(s->high - s->low);
@@ -752,15 +752,15 @@ static void check_whole(const struct operation *o, smm_dtype dtype, intptr_t n, 
     CHECK(smm_explain(&p.call, &plan) == SMM_OK && (!must || plan.nontemporal), "%s: the result is not streamed",
           running);
     for (int threads = 1; threads <= (streamed ? 2 : 3); threads++) {
-        for (int i = 0; i < SMM_MOST_OPERANDS; i++)
+        for (int i = 0; i < SMM_MAX_OPERANDS; i++)
             if (copies[i]) poison(&p.stacks[i]);
         smm_set_num_threads(threads);
         run(&p);
-        for (int i = 0; i < SMM_MOST_OPERANDS; i++)
+        for (int i = 0; i < SMM_MAX_OPERANDS; i++)
             CHECK(!copies[i] || same_as(&p, i, copies[i]), "%s: other bits in %s when whole, on %d threads", running,
                   row_of(o->op, i)->name, threads);
     }
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) free(copies[i]);
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) free(copies[i]);
     smm_set_num_threads(0);
 }
 
@@ -881,7 +881,7 @@ static void test_pivots(void) {
 static void test_no_elements(void) {
     enum { BATCH = 6 };
     const intptr_t wild = INTPTR_MAX / 2 & -8;
-    static double values[SMM_MOST_OPERANDS][BATCH]; /* of the outputs that are one number per matrix */
+    static double values[SMM_MAX_OPERANDS][BATCH]; /* of the outputs that are one number per matrix */
     for (int i = 0; i < OPERATIONS; i++) {
         const struct operation *o = &operations[i];
         struct problem p = problem_of(o, SMM_F64, BATCH / 2, 0, 0, has_column_results(o->op) ? 0 : 3);
@@ -940,7 +940,7 @@ int main(int argc, char **argv) {
     };
     const int count = sizeof tests / sizeof *tests;
     quick = argc > 1 && !strcmp(argv[1], "quick");
-    for (int i = 0; i < SMM_MOST_OPERANDS; i++) arenas[i] = make_arena(ARENA_BYTES);
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) arenas[i] = make_arena(ARENA_BYTES);
     report_crashes();
     return run_tests(tests, quick ? count - 1 : count);
 }

@@ -5,17 +5,17 @@
 #include "../../csrc/core/core.h"
 #include "harness.h"
 
-enum { MOST_CALLS = 60 };
+enum { MAX_CALLS = 60 };
 
 static int rounds = 60;
 
 /* Calls, and their outputs: those of smm_run_many, and those expected. */
 struct calls {
     size_t count;
-    smm_call call[MOST_CALLS], expected[MOST_CALLS];
-    bool failed[MOST_CALLS], must_fail[MOST_CALLS];
-    void *memory[MOST_CALLS][2 * SMM_MOST_OPERANDS];
-    intptr_t bytes[MOST_CALLS][SMM_MOST_OPERANDS]; /* of each output */
+    smm_call call[MAX_CALLS], expected[MAX_CALLS];
+    bool failed[MAX_CALLS], must_fail[MAX_CALLS];
+    void *memory[MAX_CALLS][2 * SMM_MAX_OPERANDS];
+    intptr_t bytes[MAX_CALLS][SMM_MAX_OPERANDS]; /* of each output */
 };
 
 static bool is_written(const smm_call *c, int i) { return smm_operations[c->op].operand[i].direction & SMM_WRITTEN; }
@@ -38,7 +38,7 @@ static void add(struct calls *x, smm_op op, smm_dtype dtype, intptr_t batch, int
         const bool is_info = i == smm_roles_of[op].info;
         intptr_t rows, cols;
         smm_sizes_of(op, i, m, n, k, &rows, &cols);
-        x->memory[q][i] = x->memory[q][SMM_MOST_OPERANDS + i] = NULL;
+        x->memory[q][i] = x->memory[q][SMM_MAX_OPERANDS + i] = NULL;
         x->bytes[q][i] = 0;
         if (smm_operations[op].operand[i].direction & SMM_OPTIONAL && (!is_info || without_info)) continue;
         const intptr_t bytes = batch * rows * cols * size;
@@ -55,19 +55,18 @@ static void add(struct calls *x, smm_op op, smm_dtype dtype, intptr_t batch, int
     x->expected[q].failed = &x->must_fail[q];
     for (int i = 0; i < smm_operations[op].count; i++)
         if (is_written(c, i) && c->operand[i].data)
-            x->expected[q].operand[i].data = x->memory[q][SMM_MOST_OPERANDS + i] =
-                calloc(1, (size_t)x->bytes[q][i] + 1);
+            x->expected[q].operand[i].data = x->memory[q][SMM_MAX_OPERANDS + i] = calloc(1, (size_t)x->bytes[q][i] + 1);
 }
 
 static void release(struct calls *x) {
     for (size_t q = 0; q < x->count; q++)
-        for (int i = 0; i < 2 * SMM_MOST_OPERANDS; i++) free(x->memory[q][i]);
+        for (int i = 0; i < 2 * SMM_MAX_OPERANDS; i++) free(x->memory[q][i]);
     free(x);
 }
 
 /* Each call by itself, and all as one job. */
 static void check(struct calls *x, int threads, const char *what) {
-    smm_status each[MOST_CALLS], expected[MOST_CALLS], first = SMM_OK;
+    smm_status each[MAX_CALLS], expected[MAX_CALLS], first = SMM_OK;
     smm_set_num_threads(1 + threads % 2);
     for (size_t q = 0; q < x->count; q++) {
         expected[q] = smm_run(&x->expected[q]);
@@ -104,13 +103,13 @@ static void add_random(struct calls *x) {
     const bool product = op == SMM_OP_MATMUL, none = !random_below(20);
     const intptr_t batch = none ? 0 : size_up_to(random_below(3) ? 3 : 3000 / (n * n) + 20);
     const intptr_t m = product || op == SMM_OP_LU ? size_up_to(9) : n, k = size_up_to(9);
-    add(x, op, dtype, batch, m, n, product || op == SMM_OP_SOLVE ? k : op == SMM_OP_LU ? least(m, n) : 1);
+    add(x, op, dtype, batch, m, n, product || op == SMM_OP_SOLVE ? k : op == SMM_OP_LU ? min_of(m, n) : 1);
 }
 
 static void test_random_calls(void) {
     for (int round = 0; round < rounds; round++) {
         struct calls *x = calloc(1, sizeof *x);
-        for (intptr_t count = size_up_to(MOST_CALLS); count > 0; count--) add_random(x);
+        for (intptr_t count = size_up_to(MAX_CALLS); count > 0; count--) add_random(x);
         check(x, 1 + round % 5, "random calls");
         release(x);
     }
@@ -135,7 +134,7 @@ static void test_large_products(void) {
 static void test_refused(void) {
     struct calls *x = calloc(1, sizeof *x);
     add(x, SMM_OP_SOLVE, SMM_F64, 20, 4, 4, 2);
-    add(x, SMM_OP_SOLVE, SMM_F64, 2, SMM_MOST_ORDER + 1, SMM_MOST_ORDER + 1, 1);
+    add(x, SMM_OP_SOLVE, SMM_F64, 2, SMM_MAX_ORDER + 1, SMM_MAX_ORDER + 1, 1);
     add(x, SMM_OP_EIGVALSH, SMM_C128, 0, 2, 2, 1);
     add(x, SMM_OP_DET, SMM_F64, 30, 5, 5, 1);
     check(x, 2, "refused calls");
@@ -159,7 +158,7 @@ static void test_interrupt(void) {
         add(x, SMM_OP_EIGVALSH, SMM_F64, 1, 32, 32, 1);
         x->call[x->count - 1].batch = 100000; /* the same matrix: long */
         x->call[x->count - 1].outer = NULL;
-        for (int j = 0; j < SMM_MOST_OPERANDS; j++) x->call[x->count - 1].operand[j].batch = 0;
+        for (int j = 0; j < SMM_MAX_OPERANDS; j++) x->call[x->count - 1].operand[j].batch = 0;
     }
     smm_set_num_threads(1);
     smm_set_interrupt(stop_now);

@@ -480,14 +480,14 @@ static bool gives(const smm_call *call, const struct stack *c, const char *bits)
 
 /* One product in every way, of each instruction set: threads, a part of the batch at any place in it, other layouts. */
 static void check_same_bits(smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n, intptr_t batch) {
-    enum { MOST_ISAS = 4 };
+    enum { MAX_ISAS = 4 };
     static struct arena source_a, source_b;
     if (!source_a.begin) {
         source_a = make_arena(ARENA_BYTES);
         source_b = make_arena(ARENA_BYTES);
     }
     const char *const *isas = smm_isas_available();
-    char *bits[MOST_ISAS];
+    char *bits[MAX_ISAS];
     const intptr_t size = smm_size(dtype);
     const struct stack a = lay_out(&source_a, ROW_MAJOR, AT_BEGIN, 0, batch, m, k, size);
     const struct stack b = lay_out(&source_b, ROW_MAJOR, AT_BEGIN, 0, batch, k, n, size);
@@ -774,9 +774,9 @@ static void test_interrupted(void) {
             CHECK(smm_run(&cases[i]) == SMM_ERR_STOPPED && times_asked == 2,
                   "interrupted call %d on %d threads: asked %d times", i, threads, times_asked);
             smm_call shorter = cases[i];
-            shorter.batch = least(shorter.batch, 1000);
-            shorter.m = least(shorter.m, 100);
-            shorter.n = least(shorter.n, 400);
+            shorter.batch = min_of(shorter.batch, 1000);
+            shorter.m = min_of(shorter.m, 100);
+            shorter.n = min_of(shorter.n, 400);
             times_asked = -1000000;
             CHECK(smm_run(&shorter) == SMM_OK, "call %d on %d threads after an interrupted one", i, threads);
         }

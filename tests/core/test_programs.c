@@ -7,11 +7,11 @@
 #include "../../csrc/smallmm.h"
 
 /* y = A^-1 (A^T b) + c for each of many systems: a product, a solve and a sum, the last with a c that all share. */
-enum { N = 3, MOST = 1000 };
+enum { N = 3, MAX = 1000 };
 enum { A, B, C, Y, INFO, PRODUCT, SOLUTION, VALUES };
 
-static double a[MOST][N][N], b[MOST][N], c[N], y[MOST][N], product[MOST][N], solution[MOST][N];
-static int32_t info[MOST];
+static double a[MAX][N][N], b[MAX][N], c[N], y[MAX][N], product[MAX][N], solution[MAX][N];
+static int32_t info[MAX];
 
 enum { ROW = N * sizeof(double), COLUMN = sizeof(double) };
 
@@ -60,7 +60,7 @@ static const smm_program program = {VALUES, 3, values, steps, NULL};
 static smm_planned *planned;
 
 static void fill(void) {
-    for (int q = 0; q < MOST; q++)
+    for (int q = 0; q < MAX; q++)
         for (int i = 0; i < N; i++) {
             b[q][i] = (double)(random_bits() >> 11) * 0x1p-53 - 0.5;
             for (int j = 0; j < N; j++) a[q][i][j] = (double)(random_bits() >> 11) * 0x1p-53 - 0.5;
@@ -90,7 +90,7 @@ static void run_separately(intptr_t batch) {
 static bool is_same(double x, double z) { return x == z || (isnan(x) && isnan(z)); }
 
 static void test_bits(void) {
-    const intptr_t batches[] = {0, 1, 2, 15, 16, 17, 100, MOST};
+    const intptr_t batches[] = {0, 1, 2, 15, 16, 17, 100, MAX};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         const intptr_t batch = batches[i];
         void *const data[VALUES] = {[A] = a, [B] = b, [Y] = y, [INFO] = info};
@@ -189,7 +189,7 @@ static void test_wrong(void) {
     wrong[2].to = SMM_C64;
     CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ARGUMENT, "complex numbers are not converted");
     memcpy(wrong, steps, sizeof wrong);
-    wrong[1].call.n = SMM_MOST_ORDER + 1;
+    wrong[1].call.n = SMM_MAX_ORDER + 1;
     CHECK(smm_plan_program(&other, &none, NULL) == SMM_ERR_ORDER, "an order without kernel");
     CHECK(smm_plan_program(NULL, &none, NULL) == SMM_ERR_ARGUMENT, "no program");
     CHECK(smm_run_program(NULL, 1, NULL, NULL, NULL, NULL) == SMM_ERR_ARGUMENT, "no plan");

@@ -72,8 +72,8 @@ static smm_grid grid_of(void *data, intptr_t length, intptr_t step, intptr_t gap
     return (smm_grid){data, {length, CODES / length, 1}, {2 * step, 2 * (length + gap) * step, 0}};
 }
 
-enum { MOST_STEP = 3, MOST_GAP = 2 };
-static uint16_t stored[CODES * MOST_STEP * (1 + MOST_GAP)], written[sizeof stored / sizeof *stored];
+enum { MAX_STEP = 3, MAX_GAP = 2 };
+static uint16_t stored[CODES * MAX_STEP * (1 + MAX_GAP)], written[sizeof stored / sizeof *stored];
 static float wide[CODES], expected[CODES];
 
 static uint16_t *number(uint16_t *x, intptr_t i, intptr_t length, intptr_t step, intptr_t gap) {
@@ -112,8 +112,8 @@ static void test_instruction_sets(void) {
         smm_kernels_of(SMM_F32, &kernels);
         for (int dtype = SMM_F16; dtype <= SMM_BF16; dtype++)
             for (int i = 0; i < 8; i++)
-                for (intptr_t step = 1; step <= MOST_STEP; step++)
-                    check_grid(kernels, (smm_dtype)dtype, lengths[i], step, i == 7 ? 0 : random_below(MOST_GAP + 1));
+                for (intptr_t step = 1; step <= MAX_STEP; step++)
+                    check_grid(kernels, (smm_dtype)dtype, lengths[i], step, i == 7 ? 0 : random_below(MAX_GAP + 1));
     }
 }
 

@@ -17,14 +17,14 @@
 #include "harness.h"
 #include "machines.h"
 
-enum { MOST = 3000 };
+enum { MAX = 3000 };
 
 static int rounds = 2000;
 
 /* What a job did: how often each index came, in how many calls of the body, and by how many threads. Plain
  * counters: if two threads had the same index, ThreadSanitizer would see it. */
 struct record {
-    unsigned char times[MOST];
+    unsigned char times[MAX];
     intptr_t chunk;
     atomic_int calls, misplaced, threads;
     long job; /* no two jobs have the same */
@@ -59,14 +59,14 @@ static void clear(struct record *r, intptr_t chunk) {
 }
 
 static bool is_complete(const struct record *r, intptr_t count) {
-    for (intptr_t i = 0; i < MOST; i++)
+    for (intptr_t i = 0; i < MAX; i++)
         if (r->times[i] != (i < count)) return false;
     return !r->misplaced;
 }
 
 /* One random job, all of it done and nothing twice. */
 static bool random_job_is_complete(struct record *r, intptr_t x) {
-    const intptr_t count = x % MOST, chunk = 1 + x / 7 % 100;
+    const intptr_t count = x % MAX, chunk = 1 + x / 7 % 100;
     clear(r, chunk);
     smm_parallel_for(count, chunk, 1 + (int)(x % 6), note, r, NULL);
     return is_complete(r, count);
@@ -413,7 +413,7 @@ static void test_nodes(void) {
             CHECK(smm_set_has(&x->node[x->seat[0]].set, (int)m->here), "%s: the caller's node", m->name);
         for (int node = 0; node < x->count; node++) {
             int cpus = 0;
-            for (int cpu = 0; cpu < SMM_MOST_CPUS; cpu++) cpus += smm_set_has(&x->node[node].set, cpu);
+            for (int cpu = 0; cpu < SMM_MAX_CPUS; cpu++) cpus += smm_set_has(&x->node[node].set, cpu);
             CHECK(cpus == x->node[node].cpus, "%s: node %d has %d CPUs", m->name, node, cpus);
         }
     }
@@ -486,8 +486,8 @@ static void test_one_node_makes_no_call(void) {
     struct record r;
     for (int i = 0; i < 10; i++) {
         clear(&r, 10);
-        smm_parallel_for(MOST, 10, 4, note, &r, &somewhere);
-        CHECK(is_complete(&r, MOST), "round %d", i);
+        smm_parallel_for(MAX, 10, 4, note, &r, &somewhere);
+        CHECK(is_complete(&r, MAX), "round %d", i);
     }
     CHECK(calls_made == before, "%d calls", calls_made - before);
     become(NULL);
@@ -560,7 +560,7 @@ static void test_every_index_once_on_nodes(void) {
         become(&machines[m]);
         for (int i = 0; i < rounds / 10; i++) {
             node_of_page = places[i % 8];
-            const intptr_t count = random_below(MOST);
+            const intptr_t count = random_below(MAX);
             clear(&r, 1 + random_below(50));
             smm_parallel_for(count, r.chunk, (int)random_below(20), note, &r, i % 3 ? &somewhere : NULL);
             CHECK(is_complete(&r, count), "%s, round %d", machines[m].name, i);
@@ -573,7 +573,7 @@ static void test_every_index_once_on_nodes(void) {
 }
 
 /* The caller is on node 1, whose stretch is the second half. The claims of other threads may not be counted yet. */
-enum { HALF = MOST / 2, IN_FLIGHT = 5 * 4 };
+enum { HALF = MAX / 2, IN_FLIGHT = 5 * 4 };
 static atomic_int homeless, early, by_sleepers, claimed[2], came[2];
 static bool note_home(void *context, intptr_t first, intptr_t last) {
     struct record *r = context;
@@ -594,8 +594,8 @@ static void test_workers_stay_on_their_node(void) {
     become(two_nodes);
     struct record r;
     clear(&r, 1);
-    smm_parallel_for(MOST, 1, 6, note_home, &r, NULL);
-    CHECK(is_complete(&r, MOST), "complete");
+    smm_parallel_for(MAX, 1, 6, note_home, &r, NULL);
+    CHECK(is_complete(&r, MAX), "complete");
     CHECK(!homeless, "%d calls on other CPUs", (int)homeless);
     CHECK(!early, "%d claims of the other node's before its own were taken", (int)early);
     become(NULL);
@@ -615,9 +615,9 @@ static void test_other_nodes_help(void) {
     struct record r;
     clear(&r, 1);
     by_sleepers = 0;
-    smm_parallel_for(MOST, 1, 6, sleep_on_first, &r, NULL);
-    CHECK(is_complete(&r, MOST), "complete");
-    CHECK(by_sleepers < MOST / 4, "%d of %d by those who sleep", (int)by_sleepers, MOST);
+    smm_parallel_for(MAX, 1, 6, sleep_on_first, &r, NULL);
+    CHECK(is_complete(&r, MAX), "complete");
+    CHECK(by_sleepers < MAX / 4, "%d of %d by those who sleep", (int)by_sleepers, MAX);
     become(NULL);
 }
 

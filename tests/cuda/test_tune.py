@@ -12,7 +12,7 @@ import smallmm
 from smallmm import _core
 from smallmm._gpu import tuned
 from smallmm._tools import tune
-from smallmm._tools.candidates import KERNELS, MOST_THREADS, PRODUCTS, candidates
+from smallmm._tools.candidates import KERNELS, MAX_THREADS, PRODUCTS, candidates
 
 SHARED = 227 << 10
 DEVICE = "NVIDIA H100"
@@ -51,7 +51,7 @@ def test_candidates_are_all_that_fits(problem):
         for chosen in itertools.product(*values.values()):
             row = {"kernel": kernel, **dict(zip(values, chosen, strict=True))}
             idle = problem["op"] != "MATMUL" and row.get("lanes", 1) >= 2 * problem["n"]
-            if idle or row.get("blocks", 0) * row["threads"] > MOST_THREADS or kernel in PRODUCTS:
+            if idle or row.get("blocks", 0) * row["threads"] > MAX_THREADS or kernel in PRODUCTS:
                 continue
             if _core.cuda_plan(problem, SHARED, row) is not None:
                 expected.append(row)

@@ -10,7 +10,7 @@ from accuracy import COMPLEX, assert_same, assert_same_bits, has_kernel_of_its_o
 from matrices import conditioned, deficient, good, normal
 
 import smallmm
-from smallmm._base.shapes import MOST_ORDER
+from smallmm._base.shapes import MAX_ORDER
 from smallmm._functions.mixed import expert_solve_ex, mixed_solve_ex, refined
 from smallmm._functions.mixed_least_squares import mixed_lstsq_ex
 
@@ -562,7 +562,7 @@ class TestMixedLeastSquares:
                 assert scaled.iterations.tolist() == expected.iterations.tolist()
 
     # The bits of LAPACK's columns depend on their neighbours
-    @pytest.mark.where.with_args(lambda n: n <= MOST_ORDER)
+    @pytest.mark.where.with_args(lambda n: n <= MAX_ORDER)
     def test_columns_do_not_know_of_each_other(self, isa, m, n, wide, rng):
         a, b = conditioned(rng, 5, m, n, 1e3, wide), normal(rng, (5, m, 3), wide)
         whole = smallmm.lstsq(a, b, precision="mixed")

@@ -196,7 +196,7 @@ def test_long_systems(dtype, rng):
     assert_accurate_solution(smallmm.solve(a, a), a, a)
 
 
-LEAST, PART = 8192, 16  # rows of a system that is solved in parts, and of these
+MIN, PART = 8192, 16  # rows of a system that is solved in parts, and of these
 
 
 def dominant(rng, batch, n, dtype):
@@ -224,7 +224,7 @@ def worst_error(dl, d, du, b, x):
 class TestParts:
     """Long systems without row exchanges, which are solved in parts."""
 
-    ORDERS = (LEAST - 1, LEAST, LEAST + 1, LEAST + 2, LEAST + PART - 1, LEAST + PART, 10_000)
+    ORDERS = (MIN - 1, MIN, MIN + 1, MIN + 2, MIN + PART - 1, MIN + PART, 10_000)
 
     @pytest.mark.parametrize("n", ORDERS)
     def test_bits_and_errors(self, isa, number, n, rng):
@@ -266,7 +266,7 @@ class TestParts:
 
     @pytest.mark.parametrize("columns", [0, 1, 3, 65])
     def test_layouts_batches_and_threads(self, number, columns, rng):
-        n, batch = LEAST + 40, 35 if columns < 3 else 2  # more systems than are solved at a time
+        n, batch = MIN + 40, 35 if columns < 3 else 2  # more systems than are solved at a time
         dl, d, du = dominant(rng, (batch,), n, number)
         b = normal(rng, (batch, n, columns), np.dtype(number))
         x = smallmm.solve_tridiagonal(dl, d, du, b, pivot=False)
@@ -286,14 +286,14 @@ class TestParts:
         assert_same_bits(b, x)
 
     def test_broadcasting(self, rng):
-        n = LEAST
+        n = MIN
         dl, d, du = dominant(rng, (2, 1), n, np.float64)
         b = normal(rng, (3, n, 2), np.dtype(np.float64))
         x = smallmm.solve_tridiagonal(dl[0, 0], d, du, b, pivot=False)
         assert x.shape == (2, 3, n, 2)
         assert_same_bits(smallmm.solve_tridiagonal(dl[0, 0], d[1, 0], du[1, 0], b[2], pivot=False), x[1, 2])
 
-    @pytest.mark.parametrize("n", [LEAST + 30, 66_000])
+    @pytest.mark.parametrize("n", [MIN + 30, 66_000])
     def test_zero_pivots(self, isa, number, n, rng):
         """info is the least row with one: within a part, in the last, of a separator; of all levels."""
         separators = (PART + 1,), (64 * PART + 1,), (65 * PART + 1,)
@@ -314,7 +314,7 @@ class TestParts:
             smallmm.solve_tridiagonal(dl, d, du, b, pivot=False)
 
     def test_numbers_that_are_not_finite(self, dtype, rng):
-        arrays = diagonals_of_every_kind(rng, "solve_tridiagonal_unpivoted", 3, LEAST + 3, 1, 22, dtype)
+        arrays = diagonals_of_every_kind(rng, "solve_tridiagonal_unpivoted", 3, MIN + 3, 1, 22, dtype)
         assert_same(
             _core.solve_tridiagonal_unpivoted(*arrays),
             _core.reference(_core.solve_tridiagonal_unpivoted, *arrays),
@@ -322,15 +322,15 @@ class TestParts:
 
     def test_halves_stay_in_one_piece(self, rng):
         """Numbers between the steps would be rounded."""
-        arrays = [x.astype(np.float16) for x in dominant(rng, (), LEAST, np.float32)]
-        b = normal(rng, (LEAST, 1), np.dtype(np.float32)).astype(np.float16)
+        arrays = [x.astype(np.float16) for x in dominant(rng, (), MIN, np.float32)]
+        b = normal(rng, (MIN, 1), np.dtype(np.float32)).astype(np.float16)
         x, _ = _core.solve_tridiagonal_unpivoted(*arrays, b)
         assert_same((x,), _core.reference(_core.solve_tridiagonal_unpivoted, *arrays, b)[:1])
         assert smallmm.explain("solve_tridiagonal", *arrays, b, pivot=False).rows == 0
 
     def test_other_ways_to_call(self, rng):
-        dl, d, du = dominant(rng, (2,), LEAST, np.float64)
-        b = normal(rng, (2, LEAST, 1), np.dtype(np.float64))
+        dl, d, du = dominant(rng, (2,), MIN, np.float64)
+        b = normal(rng, (2, MIN, 1), np.dtype(np.float64))
         x = smallmm.solve_tridiagonal(dl, d, du, b, pivot=False)
         groups = [smallmm.Group([y[0], np.array(z)]) for y, z in zip(
             (dl, d, du, b), ([1.0], [2.0, 2.0], [1.0], [[3.0], [3.0]]), strict=True)]  # fmt: skip
@@ -339,7 +339,7 @@ class TestParts:
         np.testing.assert_allclose(other, 1)
         plan = smallmm.explain("solve_tridiagonal", *groups, pivot=False)
         assert plan.matrices == 2
-        assert plan.flops > 11 * LEAST
+        assert plan.flops > 11 * MIN
         fused = smallmm.fuse(
             lambda dl, d, du, b: 2 * smallmm.solve_tridiagonal(dl, d, du, b, pivot=False), "(m),(n),(m),(n,k)"
         )
@@ -347,9 +347,9 @@ class TestParts:
 
     def test_torch(self, torch, rng):
         """Derivatives are solutions of systems in parts, and those of another method."""
-        arrays = (*dominant(rng, (2,), LEAST, np.float64), normal(rng, (LEAST, 1), np.dtype(np.float64)))
+        arrays = (*dominant(rng, (2,), MIN, np.float64), normal(rng, (MIN, 1), np.dtype(np.float64)))
         tensors = [torch.from_numpy(x).requires_grad_() for x in arrays]
-        weights = torch.from_numpy(normal(rng, (2, LEAST, 1), np.dtype(np.float64)))
+        weights = torch.from_numpy(normal(rng, (2, MIN, 1), np.dtype(np.float64)))
         found = []
         for pivot in (False, True):
             x = smallmm.solve_tridiagonal(*tensors, pivot=pivot)
@@ -359,7 +359,7 @@ class TestParts:
             torch.testing.assert_close(x, y)
 
     def test_jax(self, jax, rng):
-        arrays = (*dominant(rng, (2,), LEAST, np.float32), normal(rng, (LEAST, 1), np.dtype(np.float32)))
+        arrays = (*dominant(rng, (2,), MIN, np.float32), normal(rng, (MIN, 1), np.dtype(np.float32)))
         x = smallmm.solve_tridiagonal(*arrays, pivot=False)
         solve = partial(smallmm.solve_tridiagonal, pivot=False)
         for function in (solve, jax.jit(solve)):
@@ -374,13 +374,13 @@ class TestParts:
 
     def test_dask(self, rng):
         da = pytest.importorskip("dask.array")
-        arrays = (*dominant(rng, (4,), LEAST, np.float64), normal(rng, (4, LEAST, 1), np.dtype(np.float64)))
+        arrays = (*dominant(rng, (4,), MIN, np.float64), normal(rng, (4, MIN, 1), np.dtype(np.float64)))
         lazy = [da.from_array(x, chunks=(2, *(-1,) * (x.ndim - 1))) for x in arrays]
         x = smallmm.solve_tridiagonal(*lazy, pivot=False)
         assert_same_bits(x.compute(), smallmm.solve_tridiagonal(*arrays, pivot=False))
 
     def test_explanation(self, rng):
-        arrays = (*dominant(rng, (2,), LEAST, np.float64), np.ones((2, LEAST, 1)))
+        arrays = (*dominant(rng, (2,), MIN, np.float64), np.ones((2, MIN, 1)))
         plan = smallmm.explain("solve_tridiagonal", *arrays, pivot=False)
         assert (plan.parts, plan.rows, plan.matrices) == (512, PART, 2)
         assert plan.kernel.startswith("smm_parts_lanes_f64")

@@ -23,7 +23,7 @@ import smallmm._core as core
 pytestmark = pytest.mark.where.with_args(has_kernel_of_its_own)
 
 SQUARES = [(n, n) for n in (*range(1, 10), 12, 16, 17, 24, 31, 32, 33, 64, 129)]
-JACOBI_MOST = 4  # larger orders are bidiagonalised
+JACOBI_MAX = 4  # larger orders are bidiagonalised
 SHAPES = [
     *SQUARES,
     (2, 1),
@@ -181,7 +181,7 @@ def test_values(dtype, shape, rng):
 def test_graded_values_are_relatively_accurate(isa, dtype, shape, upwards, rng):
     """A = B D, or D B of the wide: each singular value is right to the condition of B, however small. Graded
     matrices of larger orders are among those of `test_accuracy` and `test_values`."""
-    assert min(shape) <= JACOBI_MOST
+    assert min(shape) <= JACOBI_MAX
     m, n = shape
     k = min(m, n)
     scales = np.geomspace(1, 1e-100 if dtype == np.float64 else 1e-10, k)[:: -1 if upwards else 1]
@@ -224,13 +224,13 @@ def test_signs(isa, dtype, shape, rng):
             assert min(shape) > 32 or not np.signbit(x[x == 0]).any()
 
 
-@pytest.mark.parametrize("order", [JACOBI_MOST, JACOBI_MOST + 1])
+@pytest.mark.parametrize("order", [JACOBI_MAX, JACOBI_MAX + 1])
 @pytest.mark.parametrize("function", ["svd", "svdvals"])
 def test_methods(isa, dtype, function, order):
     """The order alone decides, be it of rows or of columns."""
     for shape in ((order, order), (20, order), (order, 20)):
         kernel = smallmm.explain(function, np.ones((9, *shape), dtype)).kernel
-        assert ("_bidiagonal_" in kernel) == (order > JACOBI_MOST)
+        assert ("_bidiagonal_" in kernel) == (order > JACOBI_MAX)
 
 
 @pytest.mark.parametrize("shape", [(7, 4), (4, 7), (33, 31), (1, 5), (40, 8)], ids=str)

@@ -42,7 +42,7 @@ def smoother(x, roots):
 
 
 def one_matrix(b):
-    dims = b.least_dims if isinstance(b, smallmm.Group) else b.ndim
+    dims = b.min_dims if isinstance(b, smallmm.Group) else b.ndim
     return smallmm.linear_recurrence(F[(None,) * (dims - 1)], b, F[0], reverse=True)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import smallmm
 import smallmm._core as core
-from smallmm._base.shapes import MOST_ORDER
+from smallmm._base.shapes import MAX_ORDER
 from smallmm._tools.bounds import BOUNDS, COMPLEX_FACTOR
 
 DTYPES = (np.float32, np.float64)
@@ -270,7 +270,7 @@ def has_fma(isa):
 def has_kernel_of_its_own(isa, m, n, shape):
     """The best instruction set alone is tried above the orders that have kernels: LAPACK computes those."""
     sizes = [x for x in (m, n, *(shape or ())) if x is not None]
-    return isa in (None, core.isas_available()[-1]) or min(sizes, default=0) <= MOST_ORDER
+    return isa in (None, core.isas_available()[-1]) or min(sizes, default=0) <= MAX_ORDER
 
 
 def assert_matches_reference(isa, gufunc, *operands):

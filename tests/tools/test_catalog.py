@@ -224,7 +224,7 @@ def test_no_folder_is_crowded(tmp_path):
     assert layout.crowded() == []
     folder = tmp_path / "tests/calls"
     folder.mkdir(parents=True)
-    for name in ("__init__.py", "notes.md", *(f"{i}.py" for i in range(layout.MOST_FILES))):
+    for name in ("__init__.py", "notes.md", *(f"{i}.py" for i in range(layout.MAX_FILES))):
         (folder / name).touch()
     assert layout.crowded(tmp_path) == []
     (folder / "one_more.c").touch()

@@ -55,7 +55,7 @@ __device__ inline Level level_of(const smm_cuda_args &args, int number, long lon
         level.apart *= PART;
     }
     const auto line = [&](int which, int low, int high, T beyond) -> Line {
-        if (number) return {place + least(which, 3) * static_cast<long long>(level.n), 1, low, high, beyond};
+        if (number) return {place + min_of(which, 3) * static_cast<long long>(level.n), 1, low, high, beyond};
         const int operand = which < 3 ? which : which == 3 ? int(SMM_B) : int(SMM_C);
         const smm_cuda_operand &x = args.operand[operand];
         Stored *const data = static_cast<Stored *>(x.data) + offset_apart(args, operand, q);
@@ -102,7 +102,7 @@ struct Sweep {
     int row; /* the first whose pivot is useless */
 
     __device__ Element go_on(Element lower, Element main, Element upper, Element right, int here) {
-        if (is_useless(d)) row = least(row, here);
+        if (is_useless(d)) row = min_of(row, here);
         const Element l = quotient_of(lower, d);
         d = multiply_subtract(l, upper, main);
         y = multiply_subtract(l, y, right);
@@ -139,7 +139,7 @@ __device__ inline void reduce(const smm_cuda_args &args, const Taken &taken, con
     to.d.data[part] = up.d;
     to.du.data[part] = up.spike;
     if (args.k) to.b.data[part] = up.y;
-    note(args, q, least(down.row, up.row));
+    note(args, q, min_of(down.row, up.row));
 }
 
 /* X of parts from `begin` on, one of each thread. All rows of the last level are one part's, behind a separator that is
@@ -165,7 +165,7 @@ __device__ inline void substitute(const smm_cuda_args &args, const Taken &taken,
             d[t] = down.d;
             b[t] = down.y;
         }
-        if (is_useless(down.d)) down.row = least(down.row, row + (PART - 1) * level.apart);
+        if (is_useless(down.d)) down.row = min_of(down.row, row + (PART - 1) * level.apart);
 #pragma unroll(COMPLEX ? 2 : 5)
         for (int t = PART - 1; t > 0; t--) b[t] = x = quotient_of(multiply_subtract(du[t], x, b[t]), d[t]);
         note(args, q, down.row);

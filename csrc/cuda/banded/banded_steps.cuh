@@ -14,7 +14,7 @@ __device__ inline Element of_lower(Element x) { return DEFINITE && UPPER ? conju
 
 /* Rows j to j + REACH - 1 before step j, from column j on; of positive definite matrices their lower triangle. */
 struct State {
-    Element a[most(REACH, 1)][most(BEYOND, 1)], y[most(REACH, 1)][COLUMNS];
+    Element a[max_of(REACH, 1)][max_of(BEYOND, 1)], y[max_of(REACH, 1)][COLUMNS];
 
     __host__ __device__ static constexpr bool has(int t, int s) { return !DEFINITE || s <= t; }
     __host__ __device__ static constexpr int count() {
@@ -134,7 +134,7 @@ __device__ inline void advance(State &state, Element (&numbers)[TAKEN], int j, i
 
 /* The rows of X that come after the next. */
 struct Solution {
-    Element x[most(BEYOND, 1)][COLUMNS];
+    Element x[max_of(BEYOND, 1)][COLUMNS];
 };
 
 /* From what step j gave: row j of X, in place of that of L^-1 B. `after`: rows that come after it. */

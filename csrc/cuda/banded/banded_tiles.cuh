@@ -25,7 +25,7 @@ constexpr bool TRIDIAGONAL = SMM_OP == SMM_OP_SOLVE_TRIDIAGONAL, DEFINITE = SMM_
 constexpr bool PIVOTED = !(SMM_FORM & 16), UPPER = SMM_FORM & 1;
 constexpr int DIAGONALS = SMM_M, BEYOND = DIAGONALS - 1, REACH = DEFINITE ? BEYOND : int(SMM_LOWER);
 constexpr int ROWS = SMM_ROWS, COLUMNS = SMM_COLS, THREADS = SMM_THREADS, TAKEN = DIAGONALS + COLUMNS;
-constexpr int SYSTEMS = 32, LINE = least(ROWS, SYSTEMS), AT_ONCE = SYSTEMS / LINE;
+constexpr int SYSTEMS = 32, LINE = min_of(ROWS, SYSTEMS), AT_ONCE = SYSTEMS / LINE;
 /* Distances of systems in shared memory, which are odd: the threads find theirs in different banks. */
 constexpr int PITCH = ROWS | 1, PITCH_X = (ROWS + REACH) | 1;
 constexpr int INPUTS = TRIDIAGONAL ? 3 : 1, PLACE_B = INPUTS, PLACE_X = INPUTS + 1, PLACES = INPUTS + 2;
@@ -87,7 +87,7 @@ struct Own {
     __device__ long long take(const smm_cuda_args &args, long long begin) {
         count = args.batch - begin < SYSTEMS ? static_cast<int>(args.batch - begin) : SYSTEMS;
         first = args.dims <= 1 && count == SYSTEMS ? begin : -1;
-        const long long q = begin + least(thread, count - 1);
+        const long long q = begin + min_of(thread, count - 1);
         __syncwarp();
 #pragma unroll 1
         for (int place = 0; place < PLACES; place++) {
@@ -210,7 +210,7 @@ __device__ inline void forward(const Own &own, State &state, long long begin, in
 #pragma unroll
         for (int which = 0; which < TAKEN; which++)
             numbers[which] = which < DIAGONALS ? of_lower(next[which]) : next[which];
-        own.read(next, least(slot + 1, ROWS - 1));
+        own.read(next, min_of(slot + 1, ROWS - 1));
         advance(state, numbers, static_cast<int>(begin) + slot, info);
         if (keep) own.write(numbers, slot);
     }
@@ -230,7 +230,7 @@ __device__ inline void backward(const Own &own, Solution &solution, long long af
         Element numbers[TAKEN];
 #pragma unroll
         for (int which = 0; which < TAKEN; which++) numbers[which] = next[which];
-        own.read(next, most(slot - 1, 0));
+        own.read(next, max_of(slot - 1, 0));
         substitute(solution, numbers, after + (count - 1 - slot));
 #pragma unroll
         for (int c = 0; c < COLUMNS; c++)

@@ -8,7 +8,7 @@ static bool is_of_diagonals(const smm_cuda_problem *p) {
     return p->op == SMM_OP_SOLVE_TRIDIAGONAL || p->op == SMM_OP_SOLVE_BANDED || p->op == SMM_OP_SOLVEH_BANDED;
 }
 
-static bool is_in_parts(const smm_cuda_problem *p) { return p->n >= SMM_LEAST_IN_PARTS; }
+static bool is_in_parts(const smm_cuda_problem *p) { return p->n >= SMM_MIN_IN_PARTS; }
 
 /* --- banded_thread --- */
 
@@ -35,12 +35,12 @@ double smm_banded_thread_workspace(const smm_cuda_problem *p, const smm_cuda_par
 static int reach_of(const smm_cuda_problem *p) { return p->op == SMM_OP_SOLVEH_BANDED ? p->m - 1 : p->lower; }
 
 bool smm_banded_tiles_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 400 }; /* of what a step has, which is in registers */
-    const int reach = reach_of(p), line = least(x->rows, SYSTEMS);
+    enum { MAX_BYTES = 400 }; /* of what a step has, which is in registers */
+    const int reach = reach_of(p), line = min_of(x->rows, SYSTEMS);
     if (!is_of_diagonals(p) || is_in_parts(p) || p->m < 1 || p->m >= SMM_CUDA_DIAGONALS || reach >= p->m) return false;
     if (x->lanes != 1 || !smm_cuda_whole_matrices(p, x, grid)) return false;
     if (x->rows < 1 || line & (line - 1) || x->rows % line || x->rows < reach) return false;
-    if (x->cols < 1 || (reach + 1) * (p->m + x->cols) * bytes_of(p) > MOST_BYTES) return false;
+    if (x->cols < 1 || (reach + 1) * (p->m + x->cols) * bytes_of(p) > MAX_BYTES) return false;
     const int places = (p->op == SMM_OP_SOLVE_TRIDIAGONAL ? 3 : 1) + 2;
     const int numbers = p->m * (x->rows | 1) + x->cols * ((x->rows + reach) | 1);
     grid->shared = x->threads * (places * (int)sizeof(long long) + numbers * bytes_of(p));
@@ -52,9 +52,9 @@ bool smm_banded_tiles_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
 void smm_banded_tiles_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { WHOLE = 32, LINE_BYTES = 128 };
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_banded_tiles, .lanes = 1, .threads = 32};
-    x->rows = p->n <= WHOLE ? most(p->n, 4) : LINE_BYTES / bytes_of(p);
+    x->rows = p->n <= WHOLE ? max_of(p->n, 4) : LINE_BYTES / bytes_of(p);
     while (x->rows < reach_of(p)) x->rows *= 2;
-    x->cols = least(p->k, 4);
+    x->cols = min_of(p->k, 4);
     smm_cuda_grid grid;
     if (x->cols > 1 && !smm_banded_tiles_fits(p, x, &grid)) x->cols = 1;
 }
@@ -88,5 +88,5 @@ double smm_banded_parts_workspace(const smm_cuda_problem *p, const smm_cuda_para
     enum { LINES = 4 };
     double rows = 0;
     for (long long n = args->n; n >= SMM_PART; rows += (double)n) n = (n - 1) / SMM_PART + 1;
-    return LINES * rows * bytes_of(p) * (double)most(args->k, 1);
+    return LINES * rows * bytes_of(p) * (double)max_of(args->k, 1);
 }

@@ -47,7 +47,7 @@ __device__ inline int col_of(int c) { return c / WIDE * TURN + across() * WIDE +
 /* The first and the last column of slot c in any lane; the slots of row slot r that are not all above the diagonal. */
 __device__ constexpr int first_col(int c) { return c / WIDE * TURN + c % WIDE; }
 __device__ constexpr int last_col(int c) { return first_col(c) + (ACROSS - 1) * WIDE; }
-__device__ constexpr int depth(int r) { return least(ceil_div(least(DOWN * (r + 1), N), TURN) * WIDE, COLS); }
+__device__ constexpr int depth(int r) { return min_of(ceil_div(min_of(DOWN * (r + 1), N), TURN) * WIDE, COLS); }
 
 struct Triangle {
     T x[ROWS][COLS];
@@ -59,7 +59,7 @@ struct Triangle {
  * read WIDE elements each, by columns one. */
 template <bool BY_ROWS, int SOURCE> struct Lay {
     static constexpr int EACH = BY_ROWS ? WIDE : 1, TOGETHER = 128 / (EACH * sizeof(T));
-    static constexpr int PAD = SMM_PAD ? most(TURN / VECTOR, 1) : 0;
+    static constexpr int PAD = SMM_PAD ? max_of(TURN / VECTOR, 1) : 0;
     typedef SharedTile<N, N, SOURCE, MATRICES, PAD> Plain;
     static constexpr int WANTED = BY_ROWS ? DOWN * (Plain::PITCH / EACH) : LANES; /* distance of matrices, in EACH */
     static constexpr int DISTANCE = (WANTED - N * Plain::PITCH / EACH) & (TOGETHER - 1);
@@ -75,14 +75,14 @@ template <bool BY_ROWS, int SOURCE> struct Lay {
 };
 typedef typename Lay<A_BY_ROWS, SMM_SOURCE_A>::I ImageA;
 typedef typename Lay<L_BY_ROWS, SOURCE_L>::I ImageL;
-constexpr int IMAGES = SMM_THROUGH_SHARED ? most(ImageA::ELEMENTS, ImageL::ELEMENTS) : 0;
+constexpr int IMAGES = SMM_THROUGH_SHARED ? max_of(ImageA::ELEMENTS, ImageL::ELEMENTS) : 0;
 static_assert(SMM_SHARED == (IMAGES + (SOLVES ? RIGHTS + MATRICES * N * (CARRIES ? 2 : 1) : 0)) * sizeof(T),
               "the plan counts otherwise");
 
 __device__ inline void read(Triangle &a, const T *image) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const int i = N % DOWN ? least(row_of(r), N - 1) : row_of(r);
+        const int i = N % DOWN ? min_of(row_of(r), N - 1) : row_of(r);
 #pragma unroll
         for (int c = 0; c < depth(r); c += WIDE) {
             if (last_col(c) >= N && col_of(c) >= N) continue;
@@ -206,7 +206,7 @@ __device__ inline void solve_adjoint(const smm_cuda_args &args, const T *l, cons
     const auto row = [](int r) { return lane() + LANES * r; };
     T x[OF_LANE];
 #pragma unroll
-    for (int r = 0; r < OF_LANE; r++) x[r] = y[least(row(r), N - 1)];
+    for (int r = 0; r < OF_LANE; r++) x[r] = y[min_of(row(r), N - 1)];
 #pragma unroll
     for (int j = N - 1; j >= 0; j--) {
         const int owner = j / LANES;
@@ -291,7 +291,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             const long long read = q < count ? matrix : first;
             const Columns from = columns_of<SMM_SOURCE_B, SMM_ORDER_B>(args, SMM_B, read);
 #pragma unroll
-            for (int c = 0; c < COLS && CARRIES; c++) b.y[c] = from.at(least(col_of(c), N - 1), 0);
+            for (int c = 0; c < COLS && CARRIES; c++) b.y[c] = from.at(min_of(col_of(c), N - 1), 0);
             info = factor(l, b);
             if (q < count && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
             if constexpr (ALONE) {

@@ -8,7 +8,7 @@ static int cholesky_image(const smm_cuda_problem *p, const smm_cuda_parameters *
     int wide = grid->aligned ? vector : 1;
     while (wide > 1 && (n % wide || (across > 1 && down % (across * wide)))) wide /= 2;
     const bool vectorised = grid->aligned && n % vector == 0;
-    const int unit = x->pad ? most(across * wide / vector, 1) : 0, each = by_rows ? wide : 1;
+    const int unit = x->pad ? max_of(across * wide / vector, 1) : 0, each = by_rows ? wide : 1;
     const int pitch = unit && vectorised ? n + vector * ((3 * unit - n / vector % (2 * unit)) % (2 * unit)) : n;
     const int together = 128 / (each * bytes_of(p)), wanted = by_rows ? down * (pitch / each) : x->lanes;
     const int distance = (wanted - n * pitch / each) & (together - 1);
@@ -18,20 +18,20 @@ static int cholesky_image(const smm_cuda_problem *p, const smm_cuda_parameters *
 }
 
 bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 640 }; /* of a lane's registers */
+    enum { MAX_BYTES = 640 }; /* of a lane's registers */
     const int across = x->across;
     const bool solves = p->op == SMM_OP_SOLVE_POS, several = solves && p->k > 1;
     if ((p->op != SMM_OP_CHOLESKY && !solves) || !smm_cuda_whole_matrices(p, x, grid)) return false;
     if (across < 1 || across & (across - 1) || across * across > x->lanes) return false;
-    if (ceil_div(p->n, x->lanes / across) * ceil_div(p->n, across) * bytes_of(p) > MOST_BYTES) return false;
+    if (ceil_div(p->n, x->lanes / across) * ceil_div(p->n, across) * bytes_of(p) > MAX_BYTES) return false;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0 &&
                     (!several || grid->matrices % group_of(p, p->n * p->k) == 0);
     if (!x->through_shared)
         return !solves && x->lanes == 1 && p->source_a == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT;
     const bool a_by_rows = p->order_a == SMM_ORDER_ROW;
     const bool l_by_rows = solves || p->order_c == SMM_ORDER_ROW || p->source_c == SMM_SOURCE_STRIDED;
-    grid->shared = bytes_of(p) * most(cholesky_image(p, x, grid, p->source_a, a_by_rows),
-                                      cholesky_image(p, x, grid, solves ? SMM_SOURCE_FLAT : p->source_c, l_by_rows));
+    grid->shared = bytes_of(p) * max_of(cholesky_image(p, x, grid, p->source_a, a_by_rows),
+                                        cholesky_image(p, x, grid, solves ? SMM_SOURCE_FLAT : p->source_c, l_by_rows));
     if (solves) grid->shared += grid->matrices * p->n * (several ? 1 : 2) * bytes_of(p);
     if (several) grid->shared += smm_cuda_rights_bytes(p, grid);
     return true;
@@ -45,7 +45,7 @@ static void set_lanes_of_solve(const smm_cuda_problem *p, smm_cuda_parameters *x
     const int alone = single ? 8 : 5, by_two = single ? 14 : 10, by_four = single ? 24 : 16; /* orders, at most */
     const int few = n <= alone ? 1 : n <= by_two ? 2 : n <= by_four ? 4 : 8;
     x->threads = 32;
-    x->lanes = many ? (n <= 8 ? 4 : n <= 20 ? 8 : 16) : p->k > 1 && n > 6 ? most(few, 4) : few;
+    x->lanes = many ? (n <= 8 ? 4 : n <= 20 ? 8 : 16) : p->k > 1 && n > 6 ? max_of(few, 4) : few;
     x->across = many && n > 20 ? 2 : 1;
     if (!single && n > 24) x->lanes = 16, x->across = 4;
 }

@@ -6,8 +6,8 @@ typedef SMM_T T; /* of all numbers in registers and in shared memory */
 constexpr int VECTOR = 16 / sizeof(T); /* elements of the widest access */
 
 __host__ __device__ constexpr int ceil_div(int x, int y) { return (x + y - 1) / y; }
-__host__ __device__ constexpr int least(int x, int y) { return x < y ? x : y; }
-__host__ __device__ constexpr int most(int x, int y) { return x > y ? x : y; }
+__host__ __device__ constexpr int min_of(int x, int y) { return x < y ? x : y; }
+__host__ __device__ constexpr int max_of(int x, int y) { return x > y ? x : y; }
 
 /* The widest vector that divides a length: 1, 2 or 4 elements. */
 __host__ __device__ constexpr int width_of(int length) {

@@ -27,7 +27,7 @@ template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(Num
 /* As VECTOR and width_of, in elements. */
 constexpr int WIDEST = VECTOR * sizeof(T) / sizeof(Element);
 __host__ __device__ constexpr int widest_of(int length) {
-    return length % WIDEST == 0 ? WIDEST : length % 2 == 0 ? most(WIDEST / 2, 1) : 1;
+    return length % WIDEST == 0 ? WIDEST : length % 2 == 0 ? max_of(WIDEST / 2, 1) : 1;
 }
 
 /* As factor_of: a number that matrix q has of an operand. */

@@ -7,7 +7,7 @@ __device__ inline int row_of(int r) { return lane() + LANES * r; }
 /* The least number that a lane of the matrix has; or 0, if it is N + 1. */
 __device__ inline int first_of(int x) {
 #pragma unroll
-    for (int bits = LANES / 2; bits > 0; bits /= 2) x = least(x, across(x, bits));
+    for (int bits = LANES / 2; bits > 0; bits /= 2) x = min_of(x, across(x, bits));
     return x > N ? 0 : x;
 }
 
@@ -27,7 +27,7 @@ __device__ inline int follow(const int *pivots, long long step, int (&position)[
 #pragma unroll
     for (int turn = 0; turn < ROWS; turn++)
 #pragma unroll(N > 32 ? 8 : 32)
-        for (int l = 0; l < least(LANES, N - turn * LANES); l++) {
+        for (int l = 0; l < min_of(LANES, N - turn * LANES); l++) {
             const int k = turn * LANES + l, p = from_lane(pivot[turn], l);
 #pragma unroll
             for (int r = 0; r < ROWS; r++) position[r] = position[r] == k ? p : position[r] == p ? k : position[r];

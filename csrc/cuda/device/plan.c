@@ -13,13 +13,13 @@ bool smm_cuda_whole_matrices(const smm_cuda_problem *p, const smm_cuda_parameter
 
 /* Rows or columns in registers: not so many that they spill. */
 bool smm_cuda_rows_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    enum { MOST_BYTES = 840 };
-    return ceil_div(p->n, x->lanes) * p->n * bytes_of(p) <= MOST_BYTES;
+    enum { MAX_BYTES = 840 };
+    return ceil_div(p->n, x->lanes) * p->n * bytes_of(p) <= MAX_BYTES;
 }
 
 /* All steps in one text: not so many operations that it takes seconds to compile. */
-bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int most_operations) {
-    return ceil_div(p->n, x->lanes) * p->n * p->n <= most_operations;
+bool smm_cuda_steps_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int max_operations) {
+    return ceil_div(p->n, x->lanes) * p->n * p->n <= max_operations;
 }
 
 /* Bytes of an image, as Image::ELEMENTS of shared_tile.cuh. */

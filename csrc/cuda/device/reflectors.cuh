@@ -77,7 +77,7 @@ __device__ inline Number rest_of_unit(Number tau, Number v) {
 
 /* M x N elements in shared memory, by rows, which are PITCH apart, become R above the reflectors. */
 template <int M, int N, int PITCH> __device__ inline void factor_in_memory(Element *a, Element *tau) {
-    EACH_STEP(int k = 0; k < least(M, N); k++) {
+    EACH_STEP(int k = 0; k < min_of(M, N); k++) {
         Element *x = a + k * PITCH + k;
         make_reflector_together(x, PITCH, M - k, tau + k);
         EACH_STEP(int j = k + 1 + lane(); j < N; j += LANES)
@@ -90,7 +90,7 @@ template <int M, int N, int PITCH> __device__ inline void factor_in_memory(Eleme
 template <int M, int N, int PITCH, class X>
 __device__ inline void form_column(const Element *a, const Element *tau, int j, X x, long long step) {
     EACH(int i = 0; i < M; i++) x[i * step] = element_of(i == j);
-    EACH_STEP(int k = least(j, least(M, N) - 1); k >= 0; k--) {
+    EACH_STEP(int k = min_of(j, min_of(M, N) - 1); k >= 0; k--) {
         const Element *v = a + k * PITCH + k;
         if (k != j) {
             reflect_from_zero(v, tau[k], x + k * step, PITCH, step, M - k);
@@ -104,9 +104,9 @@ __device__ inline void form_column(const Element *a, const Element *tau, int j, 
 /* Of M x N elements the first columns of H_0 H_1 ... take the place of the reflectors, whose number they have: when H_k
  * comes, the columns right of it are those of H_k+1 ... from row k + 1 on, and what is above is not read. */
 template <int M, int N, int PITCH> __device__ inline void form_in_place(Element *a, const Element *tau) {
-    EACH_STEP(int k = least(M, N) - 1; k >= 0; k--) {
+    EACH_STEP(int k = min_of(M, N) - 1; k >= 0; k--) {
         Element *v = a + k * PITCH + k;
-        EACH_STEP(int j = k + 1 + lane(); j < least(M, N); j += LANES)
+        EACH_STEP(int j = k + 1 + lane(); j < min_of(M, N); j += LANES)
             reflect_from_zero(v, tau[k], v + j - k, PITCH, PITCH, M - k);
         wait();
         EACH(int i = lane(); i < M - k; i += LANES)

@@ -12,7 +12,8 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
     static constexpr int LINES = LINES_, LENGTH = LENGTH_, SOURCE = SOURCE_;
     static constexpr bool WHOLE = ALIGNED && LENGTH > 0 && LENGTH % WIDEST == 0; /* lines are whole vectors */
     static constexpr int PITCH =
-        PAD && WHOLE ? LENGTH + WIDEST * ((3 * PAD - LENGTH / WIDEST % most(2 * PAD, 1)) % most(2 * PAD, 1)) : LENGTH;
+        PAD && WHOLE ? LENGTH + WIDEST * ((3 * PAD - LENGTH / WIDEST % max_of(2 * PAD, 1)) % max_of(2 * PAD, 1))
+                     : LENGTH;
     static constexpr int MATRIX = LINES * PITCH + (WHOLE ? SKEW * WIDEST : 0);
     static constexpr int COUNT = SOURCE == SMM_SOURCE_ONE ? 1 : MATRICES;
     static constexpr int WIDTH = ALIGNED ? widest_of(LENGTH) : 1; /* of vectors along a line */
@@ -33,7 +34,7 @@ template <int LINES_, int LENGTH_, int SOURCE_, int MATRICES, int PAD, int SKEW 
     /* The vectors of a thread, one at each turn. Where a turn is a whole number of lines that divides a matrix, or a
      * whole number of matrices, the places of the turns are a constant apart. */
     template <int THREADS> struct Walk {
-        static constexpr int EACH = WHOLE ? LENGTH / WIDEST : 1, AT_ONCE = most(THREADS / EACH, 1);
+        static constexpr int EACH = WHOLE ? LENGTH / WIDEST : 1, AT_ONCE = max_of(THREADS / EACH, 1);
         static constexpr int TURNS = ceil_div(VECTORS, THREADS);
         static constexpr bool EVEN = WHOLE && THREADS % EACH == 0 && (LINES % AT_ONCE == 0 || AT_ONCE % LINES == 0);
         __device__ static bool has(int turn) {
@@ -60,7 +61,7 @@ __device__ inline int stage(Element *image, const smm_cuda_operand &x, long long
                             const long long *where, long long line, long long step) {
     const Stored *from = static_cast<const Stored *>(x.data);
     if constexpr (I::SOURCE == SMM_SOURCE_STRIDED) {
-        constexpr int each = most(I::LINES * I::LENGTH, 1), length = most(I::LENGTH, 1);
+        constexpr int each = max_of(I::LINES * I::LENGTH, 1), length = max_of(I::LENGTH, 1);
         for (int e = threadIdx.x; e < count * I::LINES * I::LENGTH; e += THREADS) {
             const int q = e / each, l = e % each / length, j = e % length;
             copy<1>(image + q * I::MATRIX + l * I::PITCH + j, from + where[q] + l * line + j * step);
@@ -82,7 +83,7 @@ __device__ inline int stage(Element *image, const smm_cuda_operand &x, long long
             return 0;
         }
     }
-    constexpr int TOGETHER = least(TURNS, 8); /* reads before the first write waits */
+    constexpr int TOGETHER = min_of(TURNS, 8); /* reads before the first write waits */
     if constexpr ((CONVERTS || (!ASYNC && TURNS <= TOGETHER)) && ALIGNED) {
 #pragma unroll
         for (int begin = 0; begin < TURNS; begin += TOGETHER) {

@@ -27,12 +27,12 @@ __device__ inline void multiply_columns(Element *c, const Element *a, const Elem
 #pragma unroll
         for (int first = 0; first < N; first += 4) {
 #pragma unroll
-            for (int r = first; r < least(first + 4, N); r++) column[r] = product(a[r * N], b[j]);
+            for (int r = first; r < min_of(first + 4, N); r++) column[r] = product(a[r * N], b[j]);
 #pragma unroll 1
             for (int k = 1; k < N; k++) {
                 const Element y = b[k * N + j];
 #pragma unroll
-                for (int r = first; r < least(first + 4, N); r++) column[r] = multiply_add(a[r * N + k], y, column[r]);
+                for (int r = first; r < min_of(first + 4, N); r++) column[r] = multiply_add(a[r * N + k], y, column[r]);
             }
         }
 #pragma unroll
@@ -44,7 +44,7 @@ __device__ inline void multiply_columns(Element *c, const Element *a, const Elem
 /* The same by a block. Each lane has ROWS x COLS elements, spread over all rows of some columns: registers have a part
  * of C before that of B is overwritten. Elements are read in vectors, if these divide a row. */
 constexpr int WIDEST_OF_ROW = 16 / sizeof(Element), WIDTH = N % WIDEST_OF_ROW ? 1 : WIDEST_OF_ROW;
-constexpr int ACROSS = 16, DOWN = most(LANES / ACROSS, 1), ROWS = ceil_div(N, DOWN), COLS = COMPLEX ? 2 : 4;
+constexpr int ACROSS = 16, DOWN = max_of(LANES / ACROSS, 1), ROWS = ceil_div(N, DOWN), COLS = COMPLEX ? 2 : 4;
 
 struct alignas(WIDTH * sizeof(Element)) Run {
     Element x[WIDTH];
@@ -54,7 +54,7 @@ __device__ inline void multiply_tiles(Element *c, const Element *a, const Elemen
     const int down = lane() / ACROSS, side = lane() % ACROSS * WIDTH;
     const Element *line[ROWS];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) line[r] = a + least(down + r * DOWN, N - 1) * N;
+    for (int r = 0; r < ROWS; r++) line[r] = a + min_of(down + r * DOWN, N - 1) * N;
 #pragma unroll 1
     for (int first = side; first < N + side; first += ACROSS * COLS) {
         Element sum[ROWS][COLS];
@@ -72,7 +72,7 @@ __device__ inline void multiply_tiles(Element *c, const Element *a, const Elemen
             for (int e = 0; e < WIDTH; e++)
 #pragma unroll
                 for (int j = 0; j < COLS; j += WIDTH) {
-                    const int col = least(first + j * ACROSS, N - WIDTH);
+                    const int col = min_of(first + j * ACROSS, N - WIDTH);
                     const Run y = *reinterpret_cast<const Run *>(b + (k + e) * N + col);
 #pragma unroll
                     for (int r = 0; r < ROWS; r++)
@@ -142,7 +142,7 @@ __device__ __noinline__ double squarings_of(double e, const smm_expm_norms &norm
 }
 
 __device__ inline double find_squarings(Work &w, const Exponential &x, T size) {
-    if (!(smm_most_squarings(DOUBLE, size) > 0)) return 0;
+    if (!(smm_max_squarings(DOUBLE, size) > 0)) return 0;
     smm_expm_norms norms = {size, norm(x.t1), norm(x.t6), 0, 0, 0};
     multiply(x.p, x.t4, x.t4);
     norms.t8 = norm(x.p);

@@ -9,7 +9,7 @@ static int bytes_of_matrix(const smm_cuda_problem *p, int lanes) {
 
 /* A block has a large matrix, a warp others. */
 bool smm_expm_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    return p->op == SMM_OP_EXPM && (x->lanes > 32) == (p->n > SMM_CUDA_MOST_ORDER) &&
+    return p->op == SMM_OP_EXPM && (x->lanes > 32) == (p->n > SMM_CUDA_MAX_ORDER) &&
            smm_cuda_work_fits(p, x, false, bytes_of_matrix(p, x->lanes), grid);
 }
 
@@ -21,9 +21,9 @@ double smm_expm_shared_workspace(const smm_cuda_problem *p, const smm_cuda_param
 /* A column for each lane; of few rows fewer lanes, so that shared memory has room for several warps. */
 void smm_expm_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { OF_BLOCK = 48 << 10, FEW_ROWS = 48, MANY_ROWS = 64 };
-    int lanes = p->n <= 2 ? 1 : least(power_of_two(p->n), 32);
+    int lanes = p->n <= 2 ? 1 : min_of(power_of_two(p->n), 32);
     while (lanes < 32 && 32 / lanes * bytes_of_matrix(p, lanes) > OF_BLOCK) lanes *= 2;
-    if (p->n > SMM_CUDA_MOST_ORDER)
+    if (p->n > SMM_CUDA_MAX_ORDER)
         lanes = p->n <= FEW_ROWS ? 128 : p->n <= MANY_ROWS || smm_is_complex(p->dtype) ? 256 : 512;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_expm_shared, .lanes = lanes, .threads = most(lanes, 32)};
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_expm_shared, .lanes = lanes, .threads = max_of(lanes, 32)};
 }

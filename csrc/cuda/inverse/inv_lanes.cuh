@@ -136,7 +136,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     if (STAGES) read(images, args, first, count);
     const InMemory *from =
-        static_cast<const InMemory *>(args.operand[SMM_A].data) + (first + least(of_warp, count - 1)) * (N * N);
+        static_cast<const InMemory *>(args.operand[SMM_A].data) + (first + min_of(of_warp, count - 1)) * (N * N);
     Rows rows(either<STAGES>(image, from), STAGES ? PITCH : N);
 #pragma unroll
     for (int k = 0; k < N; k++) rows.eliminate(k);

@@ -75,7 +75,7 @@ __device__ inline SingularityTest eliminate(const Own &o) {
             put_in_column(o, first, j, x);
         });
         wait();
-        const int rest = first + PANEL, right = most(N - rest, 0), beyond = most(right - PANEL, 0);
+        const int rest = first + PANEL, right = max_of(N - rest, 0), beyond = max_of(right - PANEL, 0);
         if (is_first_warp && right)
             eliminate_panel(o, rest, test);
         else if (!is_first_warp)

@@ -24,7 +24,7 @@ constexpr int MATRIX = WHOLE ? images_apart(N * PITCH) : N * PITCH;
 
 /* Two rows, an odd number of vectors from those of the next matrix. */
 constexpr int ROW = ceil_div(N, VECTOR) * VECTOR, PUBLISHED = 2 * ROW + VECTOR;
-constexpr int IMAGES = ceil_div(OF_WARP * most(MATRIX, PUBLISHED), VECTOR) * VECTOR;
+constexpr int IMAGES = ceil_div(OF_WARP * max_of(MATRIX, PUBLISHED), VECTOR) * VECTOR;
 constexpr int OF_WARP_SHARED = IMAGES + ceil_div(OF_WARP * 2 * N, 16) * VECTOR; /* elements */
 static_assert(SMM_SHARED == THREADS / 32 * OF_WARP_SHARED * sizeof(T), "the plan counts otherwise");
 
@@ -122,7 +122,7 @@ struct Pivots {
         }
         if (search.largest != 0) return candidate;
         test.singular = true;
-        return test.least();
+        return test.min_pivot();
     }
 };
 
@@ -140,7 +140,7 @@ template <int COUNT> __device__ inline void store_vectors(T *to, const T *x) {
     for (int j = 0; j < COUNT; j += VECTOR) {
         Vector<VECTOR> v;
 #pragma unroll
-        for (int e = 0; e < VECTOR; e++) v.x[e] = x[least(j + e, COUNT - 1)];
+        for (int e = 0; e < VECTOR; e++) v.x[e] = x[min_of(j + e, COUNT - 1)];
         store<VECTOR>(to + j, v);
     }
 }
@@ -189,7 +189,7 @@ struct Rows {
         for (int k = lane(); k < N; k += LANES) steps[pivot_rows[k]] = k;
         __syncwarp();
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) to[r] = c + steps[least(row_of(r), N - 1)] * C_ROW;
+        for (int r = 0; r < ROWS; r++) to[r] = c + steps[min_of(row_of(r), N - 1)] * C_ROW;
 #pragma unroll
         for (int k = 0; k < N; k++) {
             const int column = pivot_rows[k] * C_COL;

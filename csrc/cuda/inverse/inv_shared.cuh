@@ -72,7 +72,7 @@ static_assert(SMM_SHARED == THREADS / 32 * OF_WARP_SHARED * sizeof(T), "the plan
  * matrices, 8 threads write the same one: they reach memory together, and banks apart from those of the others. */
 __device__ inline void write(const T *images, const Lists &lists, const smm_cuda_args &args, long long first,
                              int count) {
-    constexpr int PIECES = N * N / WIDTH, TURNS = ceil_div(PIECES, 8), TOGETHER = most(16 / TURNS, 1);
+    constexpr int PIECES = N * N / WIDTH, TURNS = ceil_div(PIECES, 8), TOGETHER = max_of(16 / TURNS, 1);
     const smm_cuda_operand &x = args.operand[SMM_C];
     InMemory *to = static_cast<InMemory *>(x.data);
     const auto element = [&](int q, int i, int j) {
@@ -153,7 +153,7 @@ template <int STEPS> struct Panel {
     __device__ T in_the_end(const T (&x)[STEPS], int s, int first) const {
         T y = s < first ? T(0) : product(x[s], inverse[s]);
 #pragma unroll
-        for (int t = most(s + 1, first); t < STEPS; t++) y = multiply_add(-own[s][t], x[t], y);
+        for (int t = max_of(s + 1, first); t < STEPS; t++) y = multiply_add(-own[s][t], x[t], y);
         return y;
     }
 };
@@ -320,7 +320,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     SingularityTest test;
 #pragma unroll 1
     for (int k = 0; k + PANEL <= N; k += PANEL) eliminate<PANEL>(image, pivots, test, k);
-    if constexpr (N % PANEL > 0) eliminate<most(N % PANEL, 1)>(image, pivots, test, N - N % PANEL);
+    if constexpr (N % PANEL > 0) eliminate<max_of(N % PANEL, 1)>(image, pivots, test, N - N % PANEL);
 
     for (int k = part(); k < N; k += LANES) lists.column[matrix()][lists.pivot[k][matrix()] / N] = k;
 #pragma unroll 8

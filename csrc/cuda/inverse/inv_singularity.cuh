@@ -14,11 +14,11 @@ struct SingularityTest {
     bool singular = false; /* a pivot was zero or, of small orders, had no exact reciprocal */
 
     /* What takes the place of a zero pivot: as small as rounding errors of the largest. */
-    __device__ T least() const { return product(size, T(SMM_ROUNDOFF(T))); }
+    __device__ T min_pivot() const { return product(size, T(SMM_ROUNDOFF(T))); }
 
     /* The reciprocal of the next pivot. */
     __device__ T invert(T pivot) {
-        const T inverse = reciprocal(DIRECT || pivot != 0 ? pivot : least());
+        const T inverse = reciprocal(DIRECT || pivot != 0 ? pivot : min_pivot());
         singular |= DIRECT ? !is_normal(inverse) : pivot == 0;
         if (!DIRECT) size = fmax(size, fabs(pivot));
         return inverse;
@@ -39,7 +39,7 @@ struct SingularityTest {
 __device__ __noinline__ int info_of_lu(const smm_cuda_args &args, long long q) {
     const smm_cuda_operand &a = args.operand[SMM_A];
     const InMemory *from = static_cast<const InMemory *>(a.data) + offset_of(args, a, q);
-    const int row = threadIdx.x % 32, place = least(row, N - 1);
+    const int row = threadIdx.x % 32, place = min_of(row, N - 1);
     T x[N];
     bool finite = true;
 #pragma unroll 1

@@ -75,7 +75,7 @@ constexpr int IN_THE_END = PANEL * PITCH, OWN = 2 * PANEL * PITCH, OWN_PITCH = P
 /* From row to row of the image: an odd number of blocks, so that neighbouring quads write to different banks; or, where
  * threads then read down a column, of pairs. */
 constexpr int IMAGE_PITCH = (C_BY_COLUMNS ? 8 * BLOCKS + 2 : 8 * (BLOCKS | 1)) * SIZE;
-constexpr int LIST = most(OWN + PANEL * OWN_PITCH, N *IMAGE_PITCH), OF_WARP_SHARED = LIST + 32;
+constexpr int LIST = max_of(OWN + PANEL * OWN_PITCH, N *IMAGE_PITCH), OF_WARP_SHARED = LIST + 32;
 static_assert(SMM_SHARED == THREADS / 32 * OF_WARP_SHARED, "the plan counts otherwise");
 
 /* --- a panel as rows: a thread has row quad() + 8 of() --- */
@@ -118,7 +118,7 @@ struct Tile {
     /* The panel of column K as rows. */
     template <int K> __device__ void give(T (&f)[PANEL]) {
 #pragma unroll
-        for (int r = 0; r < 4; r++) f[r] = r < BLOCKS ? of_panel<K>(least(r, BLOCKS - 1)) : T(0);
+        for (int r = 0; r < 4; r++) f[r] = r < BLOCKS ? of_panel<K>(min_of(r, BLOCKS - 1)) : T(0);
         exchange_in_quad(f);
     }
     /* Blocks down column c of them, less the rows' factors times the panel's pivot rows: of these, thread 4 i + j has

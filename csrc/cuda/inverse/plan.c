@@ -35,7 +35,7 @@ bool smm_inv_rows_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
         !smm_cuda_whole_matrices(p, x, grid) || !smm_cuda_rows_fit(p, x))
         return false;
     const int vector = 16 / bytes_of(p), of_warp = 32 / x->lanes, published = 2 * whole(p, p->n) + vector;
-    const int images = whole(p, of_warp * most(lanes_matrix(p, x->lanes), published)) * bytes_of(p);
+    const int images = whole(p, of_warp * max_of(lanes_matrix(p, x->lanes), published)) * bytes_of(p);
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
     grid->shared = x->threads / 32 * (images + ceil_div(of_warp * 2 * p->n, 16) * 16);
     return true;
@@ -52,12 +52,12 @@ void smm_inv_rows_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
 }
 
 bool smm_inv_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 800 }; /* of a thread's multipliers */
-    const int of_warp = 32 / most(x->lanes, 1), wide = width_of(p, p->n);
+    enum { MAX_BYTES = 800 }; /* of a thread's multipliers */
+    const int of_warp = 32 / max_of(x->lanes, 1), wide = width_of(p, p->n);
     if (p->op != SMM_OP_INV || p->n <= SMM_INV_DIRECT || !smm_cuda_whole_matrices(p, x, grid) || x->lanes > 8)
         return false;
     if (x->panel < 1 || x->panel > 8 || x->panel % wide) return false;
-    if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MOST_BYTES) return false;
+    if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MAX_BYTES) return false;
     const int matrix = (p->n * p->n / wide | 1) * wide, beside = 8 + 4 * p->n * of_warp;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
     grid->shared = x->threads / 32 * (whole(p, of_warp * matrix) * bytes_of(p) + ceil_div(beside, 16) * 16);
@@ -81,7 +81,7 @@ bool smm_inv_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     const int pitch = (8 * blocks + 4) * 8; /* its PITCH and IMAGE_PITCH */
     const int image_pitch = (column_major ? 8 * blocks + 2 : 8 * (blocks | 1)) * 8;
     const int of_panel = 2 * PANEL * pitch + PANEL * PANEL * 8;
-    grid->shared = grid->matrices * (most(of_panel, p->n * image_pitch) + 32);
+    grid->shared = grid->matrices * (max_of(of_panel, p->n * image_pitch) + 32);
     return true;
 }
 

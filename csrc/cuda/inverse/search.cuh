@@ -48,7 +48,7 @@ struct Pivots {
         found = mask && place == search.first;
         thread = __ffs(__ballot_sync(WARP, found)) - 1;
         combine();
-        inverse = reciprocal(search.largest == 0 ? test.least() : x);
+        inverse = reciprocal(search.largest == 0 ? test.min_pivot() : x);
         test.singular |= search.largest == 0;
         if (found) mask = 0, pivot_rows[k] = row(), test.size = fmax(test.size, fabs(x));
         __syncwarp(); /* for the next choice, which reads them */

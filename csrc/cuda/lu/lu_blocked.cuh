@@ -43,12 +43,12 @@ __device__ inline int singular_step(const T *a) {
     int info = 0;
     bool useless = false;
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) useless |= fails(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
+    for (int r = 0; r < ROWS; r++) useless |= fails(a[min_of(lane() + LANES * r, N - 1) * (PITCH + 1)]);
     if (!__any_sync(WARP, useless)) return info;
 #pragma unroll
     for (int r = ROWS - 1; r >= 0; r--) {
         const int row = lane() + LANES * r;
-        const unsigned all = __ballot_sync(WARP, row < N && fails(a[least(row, N - 1) * (PITCH + 1)]));
+        const unsigned all = __ballot_sync(WARP, row < N && fails(a[min_of(row, N - 1) * (PITCH + 1)]));
         const unsigned mine = all >> threadIdx.x % 32 / LANES * LANES & (LANES == 32 ? ~0u : (1u << LANES % 32) - 1);
         if (mine) info = LANES * r + __ffs(mine);
     }
@@ -102,7 +102,7 @@ __device__ inline bool invert_pivots(T *a) {
     bool exact = true;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        inverse[r] = reciprocal(a[least(lane() + LANES * r, N - 1) * (PITCH + 1)]);
+        inverse[r] = reciprocal(a[min_of(lane() + LANES * r, N - 1) * (PITCH + 1)]);
         exact &= is_normal(inverse[r]);
     }
     if (!__all_sync(WARP, exact)) return false; /* who votes has read; racecheck does not know */
@@ -119,7 +119,7 @@ __device__ inline void solve_upper(T (&x)[ROWS], T *a, T *y_of_rows, bool invert
     constexpr int FEW = 4;
     if (__builtin_expect(!inverted, 0)) solve_carefully(a, y_of_rows);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) x[r] = y_of_rows[least(lane() + LANES * r, N - 1) * B_PITCH];
+    for (int r = 0; r < ROWS; r++) x[r] = y_of_rows[min_of(lane() + LANES * r, N - 1) * B_PITCH];
     if (__builtin_expect(!inverted, 0)) return;
 #pragma unroll
     for (int k = (N - 1) / FEW * FEW; k >= 0; k -= FEW) {
@@ -139,7 +139,7 @@ __device__ inline void solve_upper(T (&x)[ROWS], T *a, T *y_of_rows, bool invert
         }
 #pragma unroll
         for (int r = 0; LANES * r < k; r++) {
-            load_row<FEW, VECTOR>(u, a + least(lane() + LANES * r, N - 1) * PITCH + k);
+            load_row<FEW, VECTOR>(u, a + min_of(lane() + LANES * r, N - 1) * PITCH + k);
 #pragma unroll
             for (int t = FEW - 1; t >= 0; t--)
                 if (k + t < N && lane() + LANES * r < k) x[r] = multiply_add(-u[t], y[t], x[r]);

@@ -16,7 +16,7 @@ template <int HEIGHT, int LENGTH, int PITCH, int WIDTH> struct Walk {
     __host__ __device__ static constexpr int best_of(int unit) { /* of it and its multiples */
         return unit == PER_WARP || cost_of(unit) <= cost_of(best_of(2 * unit)) ? unit : best_of(2 * unit);
     }
-    static constexpr int GROUP = least(power_of_two(EACH), 32), AT_ONCE = 32 / GROUP;
+    static constexpr int GROUP = min_of(power_of_two(EACH), 32), AT_ONCE = 32 / GROUP;
     static constexpr bool LONG = WIDTH < VECTOR && EACH > 8 && EACH <= 32 && AT_ONCE <= PER_WARP;
     static constexpr int UNIT = best_of(1), ROWS = LONG ? HEIGHT * PER_WARP / AT_ONCE : 0;
     static constexpr bool BY_ROWS = LONG && COMPUTE + ROWS * MOVE_ROW < cost_of(UNIT);

@@ -36,7 +36,7 @@ struct Columns {
     Element a[N][COLUMNS], inverse[COLUMNS];                        /* of the pivots in these columns */
     int pivots[N], order[N];
 
-    __device__ static int column(int c) { return least(lane() + LANES * c, N - 1); }
+    __device__ static int column(int c) { return min_of(lane() + LANES * c, N - 1); }
 
     /* From or to a matrix in rows of N, by vectors if a lane holds all of it. */
     template <int LENGTH, class X> __device__ void read(const X *from) {

@@ -45,7 +45,7 @@ struct Exchanges {
 /* Which of the warp's matrices this lane works on. Of few lanes to a matrix, 8 neighbours have matrices that are LANES
  * apart, and their rows lie in different banks. */
 __device__ inline int matrix_of_lane() {
-    constexpr int NEAR = most(8 / LANES, 1); /* matrices of 8 lanes */
+    constexpr int NEAR = max_of(8 / LANES, 1); /* matrices of 8 lanes */
     const int group = threadIdx.x % 32 / LANES;
     return group % NEAR * LANES + group / NEAR % LANES + group / 8 * 8;
 }
@@ -301,7 +301,7 @@ __device__ inline void update(Panel &panel, T *a, int k) {
 #pragma unroll
             for (int e = 0; e < VECTOR; e++) panel.x[r][j + e] = columns.x[r][0].x[e];
     }
-    int col = least(k + PANEL, RIGHT);
+    int col = min_of(k + PANEL, RIGHT);
 #pragma unroll
     for (; col + WIDE * VECTOR <= COLS; col += WIDE * VECTOR) Columns<WIDE>(a, k, col, l).write(a, k, col);
 #pragma unroll
@@ -342,7 +342,7 @@ __device__ inline void factor(T *a) {
     for (int r = 0; r < ROWS; r++) {
         const int row = lane() + LANES * r;
         if (row >= N) continue;
-        load_row<least(PANEL, RIGHT), VECTOR>(panel.x[r], a + row * PITCH);
+        load_row<min_of(PANEL, RIGHT), VECTOR>(panel.x[r], a + row * PITCH);
         if (IN_PANELS) panel.x[r][PANEL] = a[B + row * B_PITCH];
     }
     eliminate_all<0>(panel, a);

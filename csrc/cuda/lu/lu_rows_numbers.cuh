@@ -80,7 +80,7 @@ struct Rows {
     __device__ void load(const Own &o) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const int i = least(row(r), N - 1);
+            const int i = min_of(row(r), N - 1);
             position[r] = row(r);
             load_row<N, WIDTH>(a[r], &o.a(i, 0));
             if (CARRIES) b[r] = o.x(i, 0);
@@ -127,7 +127,7 @@ struct Rows {
     /* Rows become those of the factors, in the image: from column BEGIN on. The steps of a panel share a text: in each,
      * the registers of the panel move on by one column, so that the pivots' column is the first. */
     template <int BEGIN = 0> __device__ void factor(const Own &o) {
-        constexpr int COUNT = least(PANEL, N - BEGIN), REST = BEGIN + COUNT;
+        constexpr int COUNT = min_of(PANEL, N - BEGIN), REST = BEGIN + COUNT;
         constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
 #pragma unroll TURNS
         for (int t = 0; t < COUNT; t++) {
@@ -163,7 +163,7 @@ struct Rows {
 #pragma unroll
             for (int s = 1; s < COUNT; s++) {
                 const bool is_left = t + s < COUNT; /* else of L */
-                const Number u = o.a(k, BEGIN + least(t + s, COUNT - 1));
+                const Number u = o.a(k, BEGIN + min_of(t + s, COUNT - 1));
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
                     const Number x = a[r][BEGIN + s];
@@ -197,7 +197,7 @@ struct Rows {
         load(o);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            inverse[r] = o.inverse(least(row(r), N - 1));
+            inverse[r] = o.inverse(min_of(row(r), N - 1));
             rare |= !is_exact(inverse[r]);
         }
         rare = __any_sync(WARP, rare);
@@ -224,7 +224,7 @@ struct Rows {
  * each row. As in Rows::factor, the steps of a panel share a text, in which its registers move on. BEGIN elements are
  * done. */
 template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Number (&x)[N], const Own &o) {
-    constexpr int COUNT = least(PANEL, N - BEGIN), REST = BEGIN + COUNT;
+    constexpr int COUNT = min_of(PANEL, N - BEGIN), REST = BEGIN + COUNT;
     const auto place = [](int step) { return UPPER ? N - 1 - step : step; };
 #pragma unroll TURNS
     for (int t = 0; t < COUNT; t += WIDTH) {
@@ -246,7 +246,7 @@ template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Number (&
         };
 #pragma unroll
         for (int s = WIDTH; s < COUNT; s++) {
-            const Number was = x[place(BEGIN + s)], y = less(place(BEGIN + least(t + s, COUNT - 1)), was);
+            const Number was = x[place(BEGIN + s)], y = less(place(BEGIN + min_of(t + s, COUNT - 1)), was);
             x[place(BEGIN + s - WIDTH)] = select(t + s < COUNT, y, was);
         }
 #pragma unroll
@@ -263,7 +263,7 @@ __device__ inline void solve(const Own &o) {
     for (int c = lane(); c < ceil_div(K, LANES) * LANES; c += LANES) {
         Number x[N];
 #pragma unroll
-        for (int i = 0; i < N; i++) x[i] = INVERTS ? element_of(o.order(i) == c) : o.x(o.order(i), least(c, K - 1));
+        for (int i = 0; i < N; i++) x[i] = INVERTS ? element_of(o.order(i) == c) : o.x(o.order(i), min_of(c, K - 1));
         substitute<false>(x, o);
         substitute<true>(x, o);
         __syncwarp();

@@ -124,7 +124,7 @@ __device__ inline void load_line(Element (&to)[PANEL], const Element *line) {
 
 /* each(j) of every column beside the panel. */
 template <class Each> __device__ inline void for_columns_beside(int first, Each each) {
-    const int right = most(N - PANEL - first, 0);
+    const int right = max_of(N - PANEL - first, 0);
     for (int j = lane(); j < first + right; j += LANES) each(j < first ? j : j + PANEL);
 }
 
@@ -165,14 +165,14 @@ __device__ inline void subtract(const Own &o, int height, int width, Row row, Co
         const int j = column(own);
         Element y[HEIGHT];
 #pragma unroll
-        for (int r = 0; r < HEIGHT; r++) y[r] = o.a(row(least(i + r, height - 1)), j);
+        for (int r = 0; r < HEIGHT; r++) y[r] = o.a(row(min_of(i + r, height - 1)), j);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             Element z[WIDEST];
             u(v, j, z);
 #pragma unroll
             for (int r = 0; r < HEIGHT; r++) {
-                const auto l = load<WIDEST>(line(row(least(i + r, height - 1))) + v * WIDEST);
+                const auto l = load<WIDEST>(line(row(min_of(i + r, height - 1))) + v * WIDEST);
 #pragma unroll
                 for (int e = 0; e < WIDEST; e++) y[r] = multiply_subtract(l.x[e], z[e], y[r]);
             }

@@ -51,7 +51,7 @@ void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int of_reals = p->n <= alone ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
     const int lanes = numbers ? lanes_of_numbers(p) : of_reals;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_lanes,
-                               .lanes = p->small && p->n > 3 && !numbers ? least(32, 2 * lanes) : lanes,
+                               .lanes = p->small && p->n > 3 && !numbers ? min_of(32, 2 * lanes) : lanes,
                                .threads = p->n > 8 && lanes == 1 ? 32 : 64,
                                .async = 1,
                                .through_shared = 1};
@@ -67,11 +67,11 @@ static int blocked_matrix_bytes(const smm_cuda_problem *p) {
 }
 
 bool smm_lu_blocked_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_PANEL_BYTES = 256 }; /* of a lane's registers */
+    enum { MAX_PANEL_BYTES = 256 }; /* of a lane's registers */
     if (!by_lu(p) || x->lanes < 2 || (x->panel != 4 && x->panel != 8) || !smm_cuda_whole_matrices(p, x, grid))
         return false;
     if (x->lanes > 8 && x->lanes > p->n) return false;
-    if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MOST_PANEL_BYTES) return false;
+    if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MAX_PANEL_BYTES) return false;
     grid->shared = grid->matrices * blocked_matrix_bytes(p);
     return true;
 }
@@ -83,7 +83,7 @@ void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     const int small = p->n <= 13 ? 4 : p->n <= 23 ? 8 : 16;
     const int large = bytes_of(p) == 4 ? (p->n <= 20 ? 4 : 8) : p->n <= 18 ? 4 : p->n <= 28 ? 8 : 16;
     const bool several = has_several(p), many = several && p->k >= MANY && p->n > 13;
-    const int lanes = p->small ? small : many ? least(16, 2 * large) : large;
+    const int lanes = p->small ? small : many ? min_of(16, 2 * large) : large;
     const int first = !several ? 12 : p->k == SMM_CUDA_COLUMNS ? 1 : bytes_of(p) == 4 ? 12 : 10;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_blocked,
                                .lanes = p->n < first ? 0 : lanes,
@@ -99,10 +99,10 @@ static int lu_rows_numbers(const smm_cuda_problem *p, const smm_cuda_parameters 
 }
 
 bool smm_lu_rows_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 640 }; /* of a lane's rows */
+    enum { MAX_BYTES = 640 }; /* of a lane's rows */
     if (!(p->op == SMM_OP_SOLVE ? p->k : by_lu(p) || p->op == SMM_OP_INV) || x->lanes < 2 || x->steps < 0 ||
         x->steps % 2 || !smm_cuda_whole_matrices(p, x, grid) ||
-        ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > MOST_BYTES)
+        ceil_div(p->n, x->lanes) * p->n * bytes_of(p) > MAX_BYTES)
         return false;
     grid->shared = grid->matrices * (lu_rows_numbers(p, x) * bytes_of(p) + 2 * p->n * (int)sizeof(int));
     return true;
@@ -128,7 +128,7 @@ static int columns_of_systems(const smm_cuda_problem *p) {
     case SMM_OP_DET:
     case SMM_OP_SLOGDET:
     case SMM_OP_CHOLESKY: return 0;
-    case SMM_OP_INV: return smm_is_complex(p->dtype) ? least(p->n, OF_INVERSE) : 0;
+    case SMM_OP_INV: return smm_is_complex(p->dtype) ? min_of(p->n, OF_INVERSE) : 0;
     case SMM_OP_SOLVE:
     case SMM_OP_LU_SOLVE:
     case SMM_OP_CHO_SOLVE:
@@ -140,21 +140,21 @@ static int columns_of_systems(const smm_cuda_problem *p) {
 
 /* Whether a block has a matrix, whose rows its first warp has in registers. */
 static bool by_blocks(const smm_cuda_problem *p) {
-    return rows_of(p) <= SMM_MOST_ORDER && !smm_cuda_fits_order(rows_of(p), p->n, SMM_CUDA_MOST_ORDER);
+    return rows_of(p) <= SMM_MAX_ORDER && !smm_cuda_fits_order(rows_of(p), p->n, SMM_CUDA_MAX_ORDER);
 }
 
 /* Elements of a matrix from row to row, as systems.cuh. */
 static int pitch_of_systems(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    const int vector = most(16 / bytes_of(p), 1);
+    const int vector = max_of(16 / bytes_of(p), 1);
     return x->lanes > 32 ? (ceil_div(p->n, vector) | 1) * vector : pitch_of(p->n);
 }
 
 /* Lanes of a warp have complex matrices up to order 32, where other kernels have square real ones, and those that a
- * block does not take, with more than SMM_MOST_ORDER rows. */
+ * block does not take, with more than SMM_MAX_ORDER rows. */
 bool smm_systems_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     const int columns = columns_of_systems(p), n = p->n, m = rows_of(p);
     const bool by_block = x->lanes > 32, eliminates = p->op == SMM_OP_INV && !smm_is_complex(p->dtype);
-    const bool is_for_lanes = m != n || (n <= SMM_CUDA_MOST_ORDER && smm_is_complex(p->dtype));
+    const bool is_for_lanes = m != n || (n <= SMM_CUDA_MAX_ORDER && smm_is_complex(p->dtype));
     if (columns < 0 || !smm_cuda_whole_matrices(p, x, grid) || by_block != by_blocks(p)) return false;
     if (by_block ? x->panel != 4 && x->panel != 8 : !is_for_lanes || x->panel || (x->outside && grid->matrices > 1))
         return false;
@@ -162,7 +162,7 @@ bool smm_systems_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameter
     int elements = (x->outside ? 0 : m * pitch) + (columns ? n * pitch_of(columns) : 0);
     if (by_block && eliminates) elements += (2 * n + 1 + pitch) * x->panel;
     if (by_block && columns) elements += whole(p, n);
-    grid->shared = grid->matrices * (elements * bytes_of(p) + least(m, n) * (by_block ? 2 : 1) * (int)sizeof(int));
+    grid->shared = grid->matrices * (elements * bytes_of(p) + min_of(m, n) * (by_block ? 2 : 1) * (int)sizeof(int));
     return true;
 }
 
@@ -170,7 +170,7 @@ bool smm_systems_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameter
 void smm_systems_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { SEVERAL_BYTES = 20 << 10 }; /* of a matrix */
     const bool by_block = by_blocks(p), several = rows_of(p) * p->n * bytes_of(p) <= SEVERAL_BYTES;
-    const int lanes = !by_block ? least(power_of_two(rows_of(p)), 32) : several && !p->small ? 64 : 128;
+    const int lanes = !by_block ? min_of(power_of_two(rows_of(p)), 32) : several && !p->small ? 64 : 128;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_systems_shared,
                                .lanes = lanes,
                                .panel = !by_block           ? 0

@@ -21,14 +21,14 @@
 
 #include "as_lapack.cuh"
 
-constexpr int N = SMM_N, M = SMM_OP == SMM_OP_LU ? int(SMM_M) : N, STEPS = least(M, N);
+constexpr int N = SMM_N, M = SMM_OP == SMM_OP_LU ? int(SMM_M) : N, STEPS = min_of(M, N);
 constexpr bool UPPER = SMM_FORM & 1, UNIT = SMM_FORM & 2, TURNED = SMM_FORM & 4;
 constexpr bool DEFINITE = SMM_OP == SMM_OP_CHOLESKY || SMM_OP == SMM_OP_SOLVE_POS, INVERTS = SMM_OP == SMM_OP_INV;
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU || SMM_OP == SMM_OP_CHOLESKY; /* and no more */
 constexpr bool ELIMINATES = INVERTS && !COMPLEX;
 constexpr bool SOLVES = !FACTORS && !ELIMINATES && SMM_OP != SMM_OP_DET && SMM_OP != SMM_OP_SLOGDET;
 constexpr bool OF_ADJOINT = SMM_OP == SMM_OP_SOLVE_POS && UPPER; /* A's upper triangle is given */
-constexpr int COLUMNS = !SOLVES ? 0 : INVERTS ? least(N, 16) : int(SMM_K);
+constexpr int COLUMNS = !SOLVES ? 0 : INVERTS ? min_of(N, 16) : int(SMM_K);
 constexpr int WIDE_PITCH = COLUMNS ? pitch_of(COLUMNS) : 0;
 
 /* Elements of a matrix, of its right-hand sides, and beside them; integers. Rows that are read in vectors are an odd

@@ -114,7 +114,7 @@ __device__ inline void factor_definite_panel(const Own &o, int first, int &info)
                        [&](int v, Element(&u)[WIDEST][PANEL]) {
 #pragma unroll
                            for (int c = 0; c < PANEL; c++) {
-                               const auto l = load<WIDEST>(o.row(least(first + c, N - 1)) + before + v * WIDEST);
+                               const auto l = load<WIDEST>(o.row(min_of(first + c, N - 1)) + before + v * WIDEST);
 #pragma unroll
                                for (int e = 0; e < WIDEST; e++) u[e][c] = conjugate(l.x[e]);
                            }
@@ -175,7 +175,7 @@ __device__ inline int factor_definite(const Own &o) {
 /* --- solutions --- */
 
 /* Threads stand side by side along rows of X. */
-constexpr int SIDE_BY_SIDE = power_of_two(most(COLUMNS, 1)), ROWS_AT_ONCE = LANES / SIDE_BY_SIDE;
+constexpr int SIDE_BY_SIDE = power_of_two(max_of(COLUMNS, 1)), ROWS_AT_ONCE = LANES / SIDE_BY_SIDE;
 constexpr int TURNS = ceil_div(N, ROWS_AT_ONCE);
 
 /* X becomes the solution of a triangular system. All lanes have arrived, and have when it ends. */
@@ -230,13 +230,13 @@ template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(
 
 /* Rows of X come to their places, or return from there. */
 template <bool BACKWARDS> __device__ inline void exchange_rows(const Own &o) {
-    const int c = least(lane() % SIDE_BY_SIDE, most(COLUMNS, 1) - 1), down = lane() / SIDE_BY_SIDE;
+    const int c = min_of(lane() % SIDE_BY_SIDE, max_of(COLUMNS, 1) - 1), down = lane() / SIDE_BY_SIDE;
     const bool mine = lane() % SIDE_BY_SIDE < COLUMNS;
     Element x[TURNS];
     find_places(o);
 #pragma unroll
     for (int turn = 0; turn < TURNS; turn++) {
-        const int i = least(down + turn * ROWS_AT_ONCE, N - 1);
+        const int i = min_of(down + turn * ROWS_AT_ONCE, N - 1);
         x[turn] = o.x(BACKWARDS ? o.integers[N + i] : i, c);
     }
     wait();

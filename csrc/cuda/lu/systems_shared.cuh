@@ -51,7 +51,7 @@ __device__ inline bool load_matrices(const smm_cuda_args &args, T *shared, long 
 /* Columns of right-hand sides from `column` on, of which there may be fewer than COLUMNS: the rest is zero. */
 __device__ inline void load_columns(const smm_cuda_args &args, T *shared, long long first, int count,
                                     long long column) {
-    constexpr int WIDTH = most(COLUMNS, 1);
+    constexpr int WIDTH = max_of(COLUMNS, 1);
     if constexpr (INVERTS)
         for (int e = threadIdx.x; e < MATRICES * N * WIDTH; e += THREADS)
             own_of(args, shared, e / (N * WIDTH)).x(e / WIDTH % N, e % WIDTH) =

@@ -14,7 +14,7 @@
 constexpr int ROWS = SMM_ROWS, COLS = SMM_COLS;
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr int DOWN = ceil_div(M, ROWS), ACROSS = ceil_div(N, COLS), TILES = DOWN * ACROSS;
-constexpr int DEPTH = least(most(K, 1), 32), PITCH_A = pitch_of(DEPTH), PITCH_B = pitch_of(N);
+constexpr int DEPTH = min_of(max_of(K, 1), 32), PITCH_A = pitch_of(DEPTH), PITCH_B = pitch_of(N);
 constexpr int NUMBERS_A = M * PITCH_A, NUMBERS_B = DEPTH * PITCH_B;
 static_assert(SMM_SHARED == MATRICES * (NUMBERS_A + NUMBERS_B) * sizeof(Number), "the plan counts otherwise");
 
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         for (int j = 0; j < COLS; j++) c[i][j] = {0, 0};
 #pragma unroll 1
     for (int begin = 0; begin < K; begin += DEPTH) {
-        const int depth = least(DEPTH, K - begin);
+        const int depth = min_of(DEPTH, K - begin);
         for_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, M * K, M, DEPTH>(
             args, SMM_A, first, count, 0, begin, [&](const Number *from, int q, int i, int j) {
                 if (j < depth) a[q * NUMBERS_A + i * PITCH_A + j] = *from;
@@ -43,9 +43,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
 #pragma unroll 4
             for (int k = 0; k < depth; k++) {
                 Number x[ROWS], y[COLS];
-                for (int i = 0; i < ROWS; i++) x[i] = a[own * NUMBERS_A + least(down + i * DOWN, M - 1) * PITCH_A + k];
+                for (int i = 0; i < ROWS; i++) x[i] = a[own * NUMBERS_A + min_of(down + i * DOWN, M - 1) * PITCH_A + k];
                 for (int j = 0; j < COLS; j++)
-                    y[j] = b[own * NUMBERS_B + k * PITCH_B + least(side + j * ACROSS, N - 1)];
+                    y[j] = b[own * NUMBERS_B + k * PITCH_B + min_of(side + j * ACROSS, N - 1)];
                 for (int i = 0; i < ROWS; i++)
                     for (int j = 0; j < COLS; j++)
                         c[i][j] = begin + k ? add_term(x[i], y[j], c[i][j]) : term(x[i], y[j]);

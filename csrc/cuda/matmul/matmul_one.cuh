@@ -21,7 +21,7 @@ constexpr int LINES = MATRICES * P, LANES = ceil_div(Q, COLS), TEAMS = WARP / LA
  * of the memory has an element of each line. */
 template <bool ALONG, int DEPTH> struct Stack {
     static constexpr int MATRIX = P * DEPTH, STEP = ALONG ? 1 : P; /* from one element of a line to the next */
-    static constexpr int DEEP = ALONG ? width_of(DEPTH) : 1, WIDE = ALONG ? 1 : least(width_of(P), width_of(ROWS));
+    static constexpr int DEEP = ALONG ? width_of(DEPTH) : 1, WIDE = ALONG ? 1 : min_of(width_of(P), width_of(ROWS));
 
     __device__ static int begin(int line) { return ALONG ? line * DEPTH : line / P * MATRIX + line % P; }
 
@@ -62,7 +62,7 @@ __device__ inline void multiply(const T *x, T *c, const T (&one)[K][COLS]) {
         T sum[ROWS][COLS];
         int at[ROWS];
 #pragma unroll
-        for (int r = 0; r < ROWS; r += WIDE) at[r] = StackX::begin(least(line + r, LINES - WIDE));
+        for (int r = 0; r < ROWS; r += WIDE) at[r] = StackX::begin(min_of(line + r, LINES - WIDE));
 #pragma unroll
         for (int k = 0; k < K; k += DEEP) {
             T y[ROWS][DEEP];
@@ -120,7 +120,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     for (int k = 0; k < K; k++)
 #pragma unroll
         for (int j = 0; j < COLS; j++) {
-            const int col = least(threadIdx.x % WARP / APART % LANES + j * LANES, Q - 1);
+            const int col = min_of(threadIdx.x % WARP / APART % LANES + j * LANES, Q - 1);
             one[k][j] = from[ONE_ALONG_K ? col * K + k : k * Q + col];
         }
     __syncthreads();

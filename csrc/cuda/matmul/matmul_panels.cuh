@@ -30,8 +30,9 @@ template <int LINES, bool ALONG, int W> struct Panel : Layout<LINES, ALONG> {
     static constexpr int TERMS_AT_ONCE = ALONG ? W : 1, LINES_AT_ONCE = ALONG ? 1 : W;
     static constexpr int ALL_TERMS = DEPTH / TERMS_AT_ONCE, ALL_LINES = LINES / LINES_AT_ONCE;
     /* Lanes with one term. Beyond 8 terms or 32 lines side by side, what they write would meet in few banks. */
-    static constexpr int WISHED = ALONG ? LANES / least(8, least(ALL_TERMS, LANES)) : least(32, LANES);
-    static constexpr int TEAM = most(least(WISHED, power_of_two(ALL_LINES)), LANES / ALL_TERMS), TEAMS = LANES / TEAM;
+    static constexpr int WISHED = ALONG ? LANES / min_of(8, min_of(ALL_TERMS, LANES)) : min_of(32, LANES);
+    static constexpr int TEAM = max_of(min_of(WISHED, power_of_two(ALL_LINES)), LANES / ALL_TERMS),
+                         TEAMS = LANES / TEAM;
     static constexpr int TERMS = ALL_TERMS / TEAMS, COUNT = ceil_div(ALL_LINES, TEAM);
 
     Element x[COPIES ? 1 : TERMS][COPIES ? 1 : COUNT];
@@ -80,7 +81,7 @@ struct Begin {
     long long line_step, term_step, first, lines, k;
     int lane;
 
-    __device__ long long line(int l) const { return least_of(first + l, lines - 1); }
+    __device__ long long line(int l) const { return min64(first + l, lines - 1); }
 };
 
 /* A panel of a matrix in memory. EVEN: neighbours in memory follow each other without a gap, lines are all there, and
@@ -113,7 +114,7 @@ struct Given : Panel<LINES, ALONG, EVEN ? Layout<LINES, ALONG>::TOGETHER : 1> {
         Element *const to = P::own(image, lane);
 #pragma unroll
         for (int t = 0; t < P::TERMS; t++) {
-            const int left = most(0, least(terms - P::term(lane, t), P::TERMS_AT_ONCE)) * P::LINES_AT_ONCE;
+            const int left = max_of(0, min_of(terms - P::term(lane, t), P::TERMS_AT_ONCE)) * P::LINES_AT_ONCE;
 #pragma unroll
             for (int l = 0; l < P::COUNT; l++) P::bring(to, lane, t, l, from(t, l), left);
         }

@@ -14,7 +14,7 @@ constexpr int THREADS = SMM_THREADS, MATRICES = SMM_MATRICES;
 typedef SharedTile<A_BY_ROWS ? M : K, A_BY_ROWS ? K : M, SMM_SOURCE_A, MATRICES, SMM_PAD> ImageA;
 typedef SharedTile<B_BY_ROWS ? K : N, B_BY_ROWS ? N : K, SMM_SOURCE_B, MATRICES, SMM_PAD> ImageB;
 typedef SharedTile<M, N, SMM_SOURCE_C, MATRICES, SMM_PAD> ImageC;
-static_assert(SMM_SHARED == most(ImageA::ELEMENTS + ImageB::ELEMENTS, ImageC::ELEMENTS) * sizeof(Element),
+static_assert(SMM_SHARED == max_of(ImageA::ELEMENTS + ImageB::ELEMENTS, ImageC::ELEMENTS) * sizeof(Element),
               "the plan counts otherwise");
 typedef Tile<ImageA::WIDTH, ImageA::PITCH, ImageB::WIDTH, ImageB::PITCH, ImageC::WIDTH> TileC;
 constexpr bool LIE_ANYHOW =

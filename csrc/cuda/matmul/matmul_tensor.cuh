@@ -38,7 +38,7 @@ template <int LINES, bool ALONG> struct Panel {
         from = static_cast<const Bits *>(matrix) + first * to_line + k * to_term;
         line_step = to_line;
         term_step = to_term;
-        lines = least_of(count - first, LINES);
+        lines = min64(count - first, LINES);
         lane = thread;
         const unsigned long long all = reinterpret_cast<unsigned long long>(from) | 2 * run_step();
         width = step() != 1 ? 1 : all % 16 == 0 ? 8 : all % 4 == 0 ? 2 : 1;
@@ -51,7 +51,7 @@ template <int LINES, bool ALONG> struct Panel {
 
     /* Up to `terms` terms, and zeros after them; the next call reads the next ones. EVEN: all or none of a panel. */
     template <bool EVEN> __device__ void fetch(Bits *panel, long long terms) {
-        const int last = static_cast<int>(least_of(terms, DEPTH)), count = static_cast<int>(lines);
+        const int last = static_cast<int>(min64(terms, DEPTH)), count = static_cast<int>(lines);
         const int runs = ALONG ? count : last, run = ALONG ? last : count;
         if (EVEN || width == 8)
             copy_runs<8, EVEN>(panel, runs, run);
@@ -65,7 +65,7 @@ template <int LINES, bool ALONG> struct Panel {
     /* Which part of which run a thread takes, of parts of W elements. The address in memory goes from part to part: the
      * compiler would keep all of them in registers. */
     template <int W> struct Part {
-        static constexpr int PARTS = RUN / W, TEAM = least(PARTS, LANES), TEAMS = LANES / TEAM, EACH = PARTS / TEAM;
+        static constexpr int PARTS = RUN / W, TEAM = min_of(PARTS, LANES), TEAMS = LANES / TEAM, EACH = PARTS / TEAM;
         static constexpr int COUNT = ceil_div(RUNS, TEAMS) * EACH;
         const Bits *at;
         int run, element;
@@ -87,14 +87,14 @@ template <int LINES, bool ALONG> struct Panel {
 #pragma unroll(W == 8 ? Part<W>::COUNT : 4)
         for (int e = 0; e < Part<W>::COUNT; e++) {
             const int some = EVEN              ? (runs > 0 && length > 0 ? W : 0)
-                             : part.run < runs ? most(0, least(length - part.element, W))
+                             : part.run < runs ? max_of(0, min_of(length - part.element, W))
                                                : 0;
             if (part.exists()) copy_some<2 * W>(panel + part.place(), part.at, 2 * some);
             part.advance(*this, e);
         }
     }
     __device__ void read_runs(Bits *panel, int runs, int length) const {
-        constexpr int AT_ONCE = least(Part<1>::COUNT, 8);
+        constexpr int AT_ONCE = min_of(Part<1>::COUNT, 8);
         static_assert(Part<1>::COUNT % AT_ONCE == 0, "powers of two");
         Part<1> read(*this), write(*this);
 #pragma unroll 1
@@ -128,8 +128,9 @@ typedef Panel<HEIGHT, SMM_ORDER_A == SMM_ORDER_ROW> PanelA;
 typedef Panel<WIDTH, SMM_ORDER_B == SMM_ORDER_COL> PanelB;
 constexpr int PANELS = PanelA::ELEMENTS + PanelB::ELEMENTS; /* of a stage of a slice */
 constexpr int PITCH = WIDTH + 8;                            /* of the sums of a slice */
-constexpr int BYTES = most(most(SLICES * STAGES * PANELS * int(sizeof(Bits)), SLICES * HEIGHT * PITCH * int(sizeof(T))),
-                           THREADS *int(sizeof(T)));
+constexpr int BYTES =
+    max_of(max_of(SLICES * STAGES * PANELS * int(sizeof(Bits)), SLICES * HEIGHT * PITCH * int(sizeof(T))),
+           THREADS *int(sizeof(T)));
 static_assert(SMM_SHARED == BYTES, "the plan counts otherwise");
 
 /* Where a warp is in the tile. */

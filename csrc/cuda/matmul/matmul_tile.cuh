@@ -9,10 +9,10 @@ constexpr int ROW_TILES = ceil_div(M, ROWS), COL_TILES = ceil_div(N, COLS), TILE
 
 /* WA, WB, WC: widths of vectors along the lines of A, B and C; PA, PB: elements from line to line. */
 template <int WA, int PA, int WB, int PB, int WC> struct Tile {
-    static constexpr int VR = A_BY_ROWS ? 1 : least(WA, widest_of(ROWS));
-    static constexpr int VC = B_BY_ROWS ? least(WB, widest_of(COLS)) : 1;
-    static constexpr int VO = least(VC, WC); /* of vectors of the output */
-    static constexpr int KA = A_BY_ROWS ? WA : 1, KB = B_BY_ROWS ? 1 : WB, STEP = most(KA, KB);
+    static constexpr int VR = A_BY_ROWS ? 1 : min_of(WA, widest_of(ROWS));
+    static constexpr int VC = B_BY_ROWS ? min_of(WB, widest_of(COLS)) : 1;
+    static constexpr int VO = min_of(VC, WC); /* of vectors of the output */
+    static constexpr int KA = A_BY_ROWS ? WA : 1, KB = B_BY_ROWS ? 1 : WB, STEP = max_of(KA, KB);
 
     Element c[ROWS][COLS];
     int row_tile, col_tile;
@@ -31,16 +31,18 @@ template <int WA, int PA, int WB, int PB, int WC> struct Tile {
     template <class X> __device__ void multiply(const X *a, const X *b) {
         int a_row[ROWS], b_col[COLS];
 #pragma unroll
-        for (int r = 0; r < ROWS; r += VR) a_row[r] = ROW_TILES * ROWS == M ? row(r) : least(row(r), (M - 1) / VR * VR);
+        for (int r = 0; r < ROWS; r += VR)
+            a_row[r] = ROW_TILES * ROWS == M ? row(r) : min_of(row(r), (M - 1) / VR * VR);
 #pragma unroll
-        for (int j = 0; j < COLS; j += VC) b_col[j] = COL_TILES * COLS == N ? col(j) : least(col(j), (N - 1) / VC * VC);
+        for (int j = 0; j < COLS; j += VC)
+            b_col[j] = COL_TILES * COLS == N ? col(j) : min_of(col(j), (N - 1) / VC * VC);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
             for (int j = 0; j < COLS; j++) c[r][j] = element_of(0);
         if (K == 0) return;
         add<true>(a, b, 0, a_row, b_col);
-#pragma unroll(most(1, UNROLL / STEP))
+#pragma unroll(max_of(1, UNROLL / STEP))
         for (int k = STEP; k < K; k += STEP) add<false>(a, b, k, a_row, b_col);
     }
 

@@ -21,7 +21,7 @@ constexpr bool TENSOR = sizeof(T) == 8 && __CUDA_ARCH__ >= 900 && LANES % 32 == 
                         LANES / ACROSS % 8 == 0 && PARTS * COLS % 2 == 0 && DEPTH % 4 == 0;
 constexpr bool COPIES = !CONVERTS;
 constexpr int STAGES = 1 + ceil_div(24, DEPTH);
-constexpr int UNROLL = least(DEPTH, most(8, 1024 / (ROWS * COLS * PARTS * PARTS)));
+constexpr int UNROLL = min_of(DEPTH, max_of(8, 1024 / (ROWS * COLS * PARTS * PARTS)));
 
 #include "matmul_panels.cuh"
 
@@ -37,7 +37,7 @@ template <bool EVEN> struct ChooseB<true, EVEN> {
 };
 template <bool EVEN> using PanelB = typename ChooseB<OF_IMAGES, EVEN>::Type;
 constexpr int PANELS = LayoutA::ELEMENTS + LayoutB::ELEMENTS; /* of a stage of a slice */
-constexpr int FRONT = most(most(SLICES * STAGES * PANELS, SLICES > 1 ? SLICES * AREA : 0), THREADS);
+constexpr int FRONT = max_of(max_of(SLICES * STAGES * PANELS, SLICES > 1 ? SLICES * AREA : 0), THREADS);
 static_assert(SMM_SHARED == FRONT * sizeof(Element), "the plan counts otherwise");
 
 /* The partial sums of a thread, of one level of its tree. They are apart from Tile, which must stay in registers. */
@@ -51,7 +51,7 @@ struct Partial {
  * same rows, so that two groups of 8 are served at a time. */
 struct Tile {
     static constexpr int VR = TENSOR ? 1 : widest_of(ROWS), VC = TENSOR ? 2 / PARTS : widest_of(COLS);
-    static constexpr int ABREAST = TENSOR ? 4 : least(8, ACROSS); /* threads of a warp */
+    static constexpr int ABREAST = TENSOR ? 4 : min_of(8, ACROSS); /* threads of a warp */
     static constexpr bool BY_WARPS = LANES % 32 == 0 && ABREAST >= 4 && DOWN % (32 / ABREAST) == 0;
     Element sum[ROWS][COLS];
     int first_row, first_col; /* behind which the others are at constant distances */
@@ -59,7 +59,7 @@ struct Tile {
     __device__ explicit Tile(int lane) {
         int down = lane / ACROSS, side = lane % ACROSS;
         if (BY_WARPS) {
-            constexpr int WARPS_ACROSS = most(ACROSS / ABREAST, 1);
+            constexpr int WARPS_ACROSS = max_of(ACROSS / ABREAST, 1);
             const int warp = lane / 32, thread = lane % 32;
             down =
                 warp / WARPS_ACROSS * (32 / ABREAST) + (TENSOR ? thread / 4 : thread / (2 * ABREAST) * 2 + thread % 2);
@@ -204,7 +204,7 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
     of_a.begin(begin_a, args.images);
     of_b.begin(begin_b, args.images);
     int left = static_cast<int>(share.end - share.begin); /* terms from the present panel on, or none */
-    const auto terms_of = [&](int panels_ahead) { return most(0, least(left - panels_ahead * DEPTH, DEPTH)); };
+    const auto terms_of = [&](int panels_ahead) { return max_of(0, min_of(left - panels_ahead * DEPTH, DEPTH)); };
     const auto fetch = [&](Element *image, int terms) {
         of_a.fetch(image, terms, lane, args.images);
         of_b.fetch(image + LayoutA::ELEMENTS, terms, lane, args.images);
@@ -216,7 +216,7 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
     };
     const auto next = [](int stage) { return stage == (STAGES - 1) * PANELS ? 0 : stage + PANELS; };
 
-    Partial kept[most(LEVELS, 1)];
+    Partial kept[max_of(LEVELS, 1)];
 #pragma unroll 1
     for (int p = 0; p < STAGES - 1; p++) {
         fetch(images + p * PANELS, terms_of(p));

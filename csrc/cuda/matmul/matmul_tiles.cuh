@@ -14,8 +14,8 @@ constexpr bool OF_IMAGES = SMM_SOURCE_B == SMM_SOURCE_IMAGES;
 constexpr int SUM_DEEP = 1024, SUM_CHUNK = 256;
 static_assert(SUM_CHUNK % DEPTH == 0 && THREADS % LANES == 0 && LANES % ACROSS == 0, "whole panels and slices");
 
-__device__ inline long long least_of(long long x, long long y) { return x < y ? x : y; }
-__device__ inline long long most_of(long long x, long long y) { return x > y ? x : y; }
+__device__ inline long long min64(long long x, long long y) { return x < y ? x : y; }
+__device__ inline long long max64(long long x, long long y) { return x > y ? x : y; }
 
 /* x / y of numbers that are not negative: of 64 bits it takes a hundred instructions. */
 __device__ inline long long quotient(long long x, long long y) {
@@ -129,12 +129,12 @@ struct Share {
             first = part * SLICES * terms;
             number -= part * tiles.count;
             begin = first + slice * terms;
-            end = least_of(begin + terms, args.k);
+            end = min64(begin + terms, args.k);
         } else
             number = number * SLICES + slice;
         exists = number < tiles.count;
-        const long long most_terms = deep ? tiles.span * SUM_CHUNK : args.k;
-        panels = static_cast<int>((least_of(most_terms, args.k - first) + DEPTH - 1) / DEPTH);
+        const long long max_terms = deep ? tiles.span * SUM_CHUNK : args.k;
+        panels = static_cast<int>((min64(max_terms, args.k - first) + DEPTH - 1) / DEPTH);
     }
     __device__ Place place(const smm_cuda_tiles &tiles) const {
         return Place(tiles, tiles.first + (exists ? number : tiles.count - 1));
@@ -159,7 +159,7 @@ __device__ inline void finish(const smm_cuda_args &args, const Share &share, con
         const long long terms = static_cast<long long>(tiles.span) * SUM_CHUNK,
                         left = (args.k - share.first + terms - 1) / terms;
         for (int e = threadIdx.x; e < AREA; e += THREADS) {
-            const Element sum = sum_of(shared + e, AREA, static_cast<int>(least_of(left, SLICES)));
+            const Element sum = sum_of(shared + e, AREA, static_cast<int>(min64(left, SLICES)));
             if (tiles.parts > 1)
                 sums[part + e] = sum;
             else
@@ -185,18 +185,18 @@ __device__ inline void finish(const smm_cuda_args &args, const Share &share, con
 
 /* The second launch: `groups` threads to an element each add up a power of two of its parts. */
 __device__ inline void add_parts(const smm_cuda_args &args, Element *shared) {
-    enum { AT_ONCE = 8, MOST_LEVELS = 16 };
+    enum { AT_ONCE = 8, MAX_LEVELS = 16 };
     const smm_cuda_tiles &tiles = args.tiles;
     const int elements = THREADS / tiles.groups, group = threadIdx.x / elements;
     const long long number = static_cast<long long>(blockIdx.x) * elements + threadIdx.x % elements;
     const long long all = tiles.count * AREA;
     long long share = AT_ONCE;
     while (share * tiles.groups < tiles.parts) share *= 2;
-    const long long begin = group * share, end = least_of(begin + share, tiles.parts);
+    const long long begin = group * share, end = min64(begin + share, tiles.parts);
     Element sum = element_of(0);
     if (number < all && begin < end) {
         const Element *const from = static_cast<const Element *>(tiles.sums) + number;
-        Element levels[MOST_LEVELS];
+        Element levels[MAX_LEVELS];
         for (long long i = begin; i < end; i += AT_ONCE) {
             Element x[AT_ONCE];
 #pragma unroll

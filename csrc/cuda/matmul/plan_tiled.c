@@ -24,12 +24,12 @@ static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int
 }
 
 bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_SIDE = 16, MOST_LEVELS = 8, MOST_TILE_BYTES = 512, MOST_FETCHED = 32 };
+    enum { MAX_SIDE = 16, MAX_LEVELS = 8, MAX_TILE_BYTES = 512, MAX_FETCHED = 32 };
     if (p->op != SMM_OP_MATMUL || p->form & SMM_TENSOR || !is_power_of_two(x->lanes) || !is_power_of_two(x->across) ||
         !is_power_of_two(x->threads) || !is_power_of_two(x->depth) || x->across > x->lanes || x->lanes > x->threads ||
         x->threads < WARP || x->threads > 1024 || x->depth < 2 || x->depth > SMM_CHUNK || x->levels < 0 ||
-        x->levels > MOST_LEVELS || x->rows < 1 || x->cols < 1 || x->rows > MOST_SIDE || x->cols > MOST_SIDE ||
-        x->blocks < 0 || x->rows * x->cols * bytes_of(p) > MOST_TILE_BYTES)
+        x->levels > MAX_LEVELS || x->rows < 1 || x->cols < 1 || x->rows > MAX_SIDE || x->cols > MAX_SIDE ||
+        x->blocks < 0 || x->rows * x->cols * bytes_of(p) > MAX_TILE_BYTES)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
     const int stages = 1 + ceil_div(24, x->depth);
@@ -42,31 +42,31 @@ bool smm_matmul_tiled_fits(const smm_cuda_problem *p, const smm_cuda_parameters 
                             .rows = rows,
                             .cols = cols,
                             .slices = slices,
-                            .shared = most(most(panels, sums), x->threads) * bytes_of(p)};
-    return (rows + cols) * x->depth <= MOST_FETCHED * x->lanes;
+                            .shared = max_of(max_of(panels, sums), x->threads) * bytes_of(p)};
+    return (rows + cols) * x->depth <= MAX_FETCHED * x->lanes;
 }
 
 /* By the tensor cores of float16 and bfloat16, as the constants of matmul_tensor.cuh. */
 bool smm_matmul_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_SIDE = 16, MOST_LEVELS = 4, MOST_TILE = 128, STORED = 2, GAP = 8 };
+    enum { MAX_SIDE = 16, MAX_LEVELS = 4, MAX_TILE = 128, STORED = 2, GAP = 8 };
     if (p->op != SMM_OP_MATMUL || !(p->form & SMM_TENSOR) || !is_power_of_two(x->lanes) ||
         !is_power_of_two(x->across) || !is_power_of_two(x->threads) || !is_power_of_two(x->depth) ||
         !is_power_of_two(x->rows) || !is_power_of_two(x->cols) || x->across < 4 || x->lanes < 8 * x->across ||
         x->lanes > x->threads || x->threads > 1024 || x->depth < 16 || x->depth > SMM_CHUNK || x->levels < 0 ||
-        x->levels > MOST_LEVELS || x->rows < 2 || x->cols < 4 || x->rows > MOST_SIDE || x->cols > MOST_SIDE ||
-        x->rows * x->cols > MOST_TILE || x->blocks < 0 || x->stages < 2)
+        x->levels > MAX_LEVELS || x->rows < 2 || x->cols < 4 || x->rows > MAX_SIDE || x->cols > MAX_SIDE ||
+        x->rows * x->cols > MAX_TILE || x->blocks < 0 || x->stages < 2)
         return false;
     const int rows = x->lanes / x->across * x->rows, cols = x->across * x->cols, slices = x->threads / x->lanes;
     const int of_a = p->order_a == SMM_ORDER_ROW ? rows * (x->depth + GAP) : x->depth * (rows + GAP);
     const int of_b = p->order_b == SMM_ORDER_COL ? cols * (x->depth + GAP) : x->depth * (cols + GAP);
     const int panels = slices * x->stages * (of_a + of_b) * STORED;
-    const int sums = most(slices * rows * (cols + GAP), x->threads) * bytes_of(p);
+    const int sums = max_of(slices * rows * (cols + GAP), x->threads) * bytes_of(p);
     *grid = (smm_cuda_grid){.matrices = 1,
                             .threads = x->threads,
                             .rows = rows,
                             .cols = cols,
                             .slices = slices,
-                            .shared = most(panels, sums)};
+                            .shared = max_of(panels, sums)};
     return true;
 }
 
@@ -111,21 +111,21 @@ static double tiled_time(const smm_cuda_problem *p, const smm_cuda_parameters *x
     const double alone = c[latency] / (1 + tile / c[of_hiding]);
     const bool deep = p->k > SMM_DEEP;
     const double wished = wished_registers(p, x);
-    const int most_registers = least(255, REGISTERS / (most(1, x->blocks) * grid->threads));
-    const int registers = least((int)wished, most_registers);
+    const int max_registers = min_of(255, REGISTERS / (max_of(1, x->blocks) * grid->threads));
+    const int registers = min_of((int)wished, max_registers);
     const double spilled = fmax(0, wished - registers - UNSURE);
-    const int most_blocks = least(least(THREADS / grid->threads, SHARED_MEMORY / (grid->shared + 1024)),
+    const int max_blocks = min_of(min_of(THREADS / grid->threads, SHARED_MEMORY / (grid->shared + 1024)),
                                   REGISTERS / (registers * grid->threads));
-    if (!most_blocks) return 1e30;
+    if (!max_blocks) return 1e30;
     const double step = (by_tensor_cores ? c[of_tensor_cores] * in_pairs : words * tile) * each + c[of_read] * reads +
                         c[of_fetch] * (of_a + of_b) + (of_images ? c[of_gathering] * of_b : 0) + c[of_spill] * spilled;
-    const double tiles = (double)ceil_div(p->m, grid->rows) * ceil_div(p->n, grid->cols) * (1 << least(p->load, 24));
+    const double tiles = (double)ceil_div(p->m, grid->rows) * ceil_div(p->n, grid->cols) * (1 << min_of(p->load, 24));
     const double chunks = deep ? ceil_div(p->k, SMM_CHUNK) : 1, panels = ceil_div(deep ? SMM_CHUNK : p->k, x->depth);
     double best = 0;
     for (int span = 1; span <= 1 << x->levels; span *= 2) {
         const double blocks = ceil(chunks / (span * grid->slices)), sums = blocks > 1 ? 2 * blocks : 0;
         const double all = tiles * (deep ? blocks : 1.0 / grid->slices);
-        const double resident = fmin(most_blocks, ceil(all / MULTIPROCESSORS)),
+        const double resident = fmin(max_blocks, ceil(all / MULTIPROCESSORS)),
                      waves = all / (resident * MULTIPROCESSORS);
         const double busy = resident * grid->threads / LANES,
                      panel = x->depth * step * (busy + alone) + c[of_panel] * grid->threads / LANES;
@@ -165,40 +165,40 @@ static int usual_shared(const smm_cuda_problem *p) {
  * more products of a thread in a panel, were slower but for few (one H200, 2026-11-26 and 2026-11-29). */
 void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *best) {
     enum {
-        MOST_LINES = 128,
-        MOST_ROWS = 16,
-        MOST_COLS = 8,
-        MOST_FLOATS = 128, /* elements of a tile */
-        MOST_DOUBLES = 32,
-        MOST_COMPLEX = 16,
-        MOST_OF_PANEL = 4096
+        MAX_LINES = 128,
+        MAX_ROWS = 16,
+        MAX_COLS = 8,
+        MAX_FLOATS = 128, /* elements of a tile */
+        MAX_DOUBLES = 32,
+        MAX_COMPLEX = 16,
+        MAX_OF_PANEL = 4096
     };
-    const int most_shared = usual_shared(p), most_lanes = bytes_of(p) >= 8 ? 128 : 256;
-    const int most_elements = parts_of(p) > 1 ? MOST_COMPLEX : bytes_of(p) == 8 ? MOST_DOUBLES : MOST_FLOATS;
+    const int max_shared = usual_shared(p), max_lanes = bytes_of(p) >= 8 ? 128 : 256;
+    const int max_elements = parts_of(p) > 1 ? MAX_COMPLEX : bytes_of(p) == 8 ? MAX_DOUBLES : MAX_FLOATS;
     const bool deep = p->k > SMM_DEEP;
-    double least_time = 0;
+    double min_time = 0;
     *best = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tiled};
     smm_cuda_parameters x = *best;
-    for (x.lanes = 1; x.lanes <= most_lanes; x.lanes *= 2)
-        for (x.across = 1; x.across <= least(x.lanes, 16); x.across *= 2)
-            for (x.rows = 1; x.rows <= MOST_ROWS; x.rows *= 2)
-                for (x.cols = 1; x.cols <= least(MOST_COLS, most_elements / x.rows); x.cols *= 2)
+    for (x.lanes = 1; x.lanes <= max_lanes; x.lanes *= 2)
+        for (x.across = 1; x.across <= min_of(x.lanes, 16); x.across *= 2)
+            for (x.rows = 1; x.rows <= MAX_ROWS; x.rows *= 2)
+                for (x.cols = 1; x.cols <= min_of(MAX_COLS, max_elements / x.rows); x.cols *= 2)
                     for (x.depth = 32; x.depth >= 8; x.depth /= 2) {
                         const int rows = x.lanes / x.across * x.rows, cols = x.across * x.cols;
                         smm_cuda_grid grid;
-                        if (rows > MOST_LINES || cols > MOST_LINES || rows >= 2 * p->m + 8 || cols >= 2 * p->n + 8)
+                        if (rows > MAX_LINES || cols > MAX_LINES || rows >= 2 * p->m + 8 || cols >= 2 * p->n + 8)
                             continue;
-                        if (x.rows * x.cols * x.depth * bytes_of(p) * parts_of(p) > MOST_OF_PANEL) continue;
+                        if (x.rows * x.cols * x.depth * bytes_of(p) * parts_of(p) > MAX_OF_PANEL) continue;
                         if (x.rows * x.cols > 32 && x.lanes < 64) continue;  /* of which few were timed, */
                         if (x.rows * x.cols < 16 && x.lanes > 128) continue; /* as of these */
-                        for (x.threads = most(x.lanes, 64); x.threads <= most(x.lanes, 128); x.threads *= 2) {
+                        for (x.threads = max_of(x.lanes, 64); x.threads <= max_of(x.lanes, 128); x.threads *= 2) {
                             x.levels = deep ? 3 : 0;
-                            while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > most_shared && x.levels)
+                            while (smm_matmul_tiled_fits(p, &x, &grid) && grid.shared > max_shared && x.levels)
                                 x.levels--;
-                            if (!smm_matmul_tiled_fits(p, &x, &grid) || grid.shared > most_shared) continue;
+                            if (!smm_matmul_tiled_fits(p, &x, &grid) || grid.shared > max_shared) continue;
                             const double time = tiled_time(p, &x, &grid, smm_matmul_tiled_model.constants);
-                            if (least_time && time >= least_time) continue;
-                            least_time = time;
+                            if (min_time && time >= min_time) continue;
+                            min_time = time;
                             *best = x;
                         }
                     }
@@ -207,15 +207,15 @@ void smm_matmul_tiled_baseline(const smm_cuda_problem *p, smm_cuda_parameters *b
 /* Of tiles of up to 128 x 128 the largest of which a device like an H100 has one for each multiprocessor. Warps have up
  * to 64 x 64 elements of it. */
 void smm_matmul_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    enum { MULTIPROCESSORS = 132, FEWEST_LINES = 16, LINES = 64, MOST_LINES = 128, MOST_DEPTH = 64, THREADS = 128 };
+    enum { MULTIPROCESSORS = 132, FEWEST_LINES = 16, LINES = 64, MAX_LINES = 128, MAX_DEPTH = 64, THREADS = 128 };
     const bool deep = p->k > SMM_DEEP;
     smm_cuda_grid grid;
-    int rows = most(FEWEST_LINES, least(power_of_two(p->m), MOST_LINES));
-    int cols = most(FEWEST_LINES, least(power_of_two(p->n), MOST_LINES));
+    int rows = max_of(FEWEST_LINES, min_of(power_of_two(p->m), MAX_LINES));
+    int cols = max_of(FEWEST_LINES, min_of(power_of_two(p->n), MAX_LINES));
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_tensor, .threads = THREADS, .levels = deep ? 4 : 0};
     const double parts = deep ? ceil_div(p->k, SMM_CHUNK << x->levels) : 1;
     while (rows * cols > LINES * LINES &&
-           parts * ceil_div(p->m, rows) * ceil_div(p->n, cols) * (1 << least(p->load, 24)) < MULTIPROCESSORS) {
+           parts * ceil_div(p->m, rows) * ceil_div(p->n, cols) * (1 << min_of(p->load, 24)) < MULTIPROCESSORS) {
         if (rows >= cols)
             rows /= 2;
         else
@@ -226,8 +226,8 @@ void smm_matmul_tensor_baseline(const smm_cuda_problem *p, smm_cuda_parameters *
     x->cols = across / 4;
     x->across = cols / across * 4;
     x->lanes = rows / down * (cols / across) * WARP;
-    x->depth = most(16, least(power_of_two(p->k), MOST_DEPTH));
-    x->stages = p->k <= MOST_DEPTH ? 2 : rows * cols > LINES * LINES ? 3 : 4;
+    x->depth = max_of(16, min_of(power_of_two(p->k), MAX_DEPTH));
+    x->stages = p->k <= MAX_DEPTH ? 2 : rows * cols > LINES * LINES ? 3 : 4;
     while (smm_matmul_tensor_fits(p, x, &grid) && grid.shared > usual_shared(p) && x->depth > 16) {
         if (x->stages > 2)
             x->stages--;

@@ -8,18 +8,18 @@
 #include "rank.cuh"
 #include "reflectors.cuh"
 
-constexpr int P = least(M, N), PITCH = FEW ? N : pitch_of(N);
+constexpr int P = min_of(M, N), PITCH = FEW ? N : pitch_of(N);
 
 /* In elements: what a matrix needs, and what lies between matrices, so that the lanes of several find theirs in
  * different banks. */
 constexpr int OF_SCALES = K * sizeof(T), OF_OWNERS = (N + 1 + N % 2) * sizeof(int);
 constexpr int NEEDED =
-    M * PITCH + 1 + most(M, N) * K + 1 + 2 * (P + 1) + N + 1 + ceil_div(OF_SCALES + OF_OWNERS, sizeof(Element));
+    M * PITCH + 1 + max_of(M, N) * K + 1 + 2 * (P + 1) + N + 1 + ceil_div(OF_SCALES + OF_OWNERS, sizeof(Element));
 constexpr int BETWEEN = elements_apart(NEEDED, sizeof(Element)) - NEEDED;
 
 struct Work {
     Element a[M * PITCH + 1 + BETWEEN]; /* by rows; the one element more keeps it from being empty */
-    Element x[most(M, N) * K + 1];      /* right-hand sides by rows, then solutions, still permuted */
+    Element x[max_of(M, N) * K + 1];    /* right-hand sides by rows, then solutions, still permuted */
     Element tau[P + 1], tail[P + 1];    /* of the reflectors from the left and from the right */
     Element row[N + 1];                 /* room for a row */
     T scale[K];                         /* by which right-hand sides were scaled */

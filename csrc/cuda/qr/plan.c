@@ -7,24 +7,24 @@ static int qr_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *
 }
 
 bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 640 }; /* of a lane's columns in registers */
+    enum { MAX_BYTES = 640 }; /* of a lane's columns in registers */
     const bool forms_q = p->op == SMM_OP_QR;
     if (!forms_q && p->op != SMM_OP_QR_R && p->op != SMM_OP_QR_RAW) return false;
     if (!smm_cuda_whole_matrices(p, x, grid)) return false;
-    const int vector = 16 / bytes_of(p), wide = x->wide, columns = forms_q ? most(p->n, p->k) : p->n;
+    const int vector = 16 / bytes_of(p), wide = x->wide, columns = forms_q ? max_of(p->n, p->k) : p->n;
     if (wide < 1 || (wide > 1 && (p->n % wide || wide > vector))) return false;
-    if (ceil_div(ceil_div(columns, x->lanes), wide) * wide * p->m * bytes_of(p) > MOST_BYTES) return false;
+    if (ceil_div(ceil_div(columns, x->lanes), wide) * wide * p->m * bytes_of(p) > MAX_BYTES) return false;
     const bool in_loops = x->steps > 1;
     if (in_loops && (wide > 1 || x->refetch || x->lanes % x->steps)) return false;
-    const int kept = in_loops ? p->n : forms_q ? least(p->m, p->n) : x->lanes > 1 ? 2 : 0;
+    const int kept = in_loops ? p->n : forms_q ? min_of(p->m, p->n) : x->lanes > 1 ? 2 : 0;
     const int pitch = in_loops ? (ceil_div(p->m + x->steps + vector - 1, vector) | 1) * vector : whole(p, p->m);
     const int reflectors = kept * pitch + (kept * pitch / vector % 2 ? 0 : vector);
     grid->shared = kept ? grid->matrices * reflectors * bytes_of(p) : 0;
     if (x->through_shared) {
         grid->aligned = p->aligned && grid->matrices * p->m * p->n % vector == 0;
         int image = qr_image_bytes(p, x, grid, p->m * p->n);
-        if (forms_q) image = most(image, qr_image_bytes(p, x, grid, p->m * p->k));
-        if (p->op != SMM_OP_QR_RAW) image = most(image, qr_image_bytes(p, x, grid, p->k * p->n));
+        if (forms_q) image = max_of(image, qr_image_bytes(p, x, grid, p->m * p->k));
+        if (p->op != SMM_OP_QR_RAW) image = max_of(image, qr_image_bytes(p, x, grid, p->k * p->n));
         grid->shared += image;
     }
     return true;
@@ -36,14 +36,14 @@ void smm_qr_columns_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     *x = (smm_cuda_parameters){
         .kernel = SMM_CUDA_KERNEL_qr_columns, .lanes = 1, .wide = 1, .threads = 64, .pad = 1, .async = 1};
     if (p->n > 4) x->lanes = p->n <= 8 ? 4 : p->n <= 16 ? 8 : 16;
-    if (least(p->m, p->n) > 16) x->steps = 4;
+    if (min_of(p->m, p->n) > 16) x->steps = 4;
     while (x->lanes < 32 && !smm_qr_columns_fits(p, x, &grid)) x->lanes *= 2;
 }
 
 /* Bytes of Work of qr.cuh. */
 static int qr_matrix_bytes(const smm_cuda_problem *p) {
     const int pitch = smm_is_complex(p->dtype) ? pitch_of(p->n) : p->n;
-    return (p->m * pitch + least(p->m, p->n)) * bytes_of(p);
+    return (p->m * pitch + min_of(p->m, p->n)) * bytes_of(p);
 }
 
 bool smm_qr_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -58,27 +58,28 @@ double smm_qr_shared_workspace(const smm_cuda_problem *p, const smm_cuda_paramet
 
 /* A column for each lane; of tall and wide matrices a warp has few. */
 void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const int of_warp = p->m * p->n > 256 ? 32 : least(power_of_two(p->n), 32);
+    const int of_warp = p->m * p->n > 256 ? 32 : min_of(power_of_two(p->n), 32);
     const int lanes = smm_cuda_is_large_matrix(p) ? smm_cuda_lanes_of_large(p->n) : of_warp;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_qr_shared,
                                .lanes = lanes,
-                               .threads = p->m * p->n > 64 || lanes == 32 ? most(lanes, 32) : 64};
+                               .threads = p->m * p->n > 64 || lanes == 32 ? max_of(lanes, 32) : 64};
 }
 
 /* Bytes of Work of lstsq.cuh. */
 static int lstsq_matrix_bytes(const smm_cuda_problem *p, int lanes) {
-    const int k = most(p->k, 1), size = bytes_of(p), pitch = pitch_of(p->n);
-    const int elements = p->m * pitch + 1 + most(p->m, p->n) * k + 1 + 2 * (least(p->m, p->n) + 1) + p->n + 1;
+    const int k = max_of(p->k, 1), size = bytes_of(p), pitch = pitch_of(p->n);
+    const int elements = p->m * pitch + 1 + max_of(p->m, p->n) * k + 1 + 2 * (min_of(p->m, p->n) + 1) + p->n + 1;
     const int others = k * bytes_of_part(p) + (p->n + 1 + p->n % 2) * (int)sizeof(int);
     return elements_apart(p, lanes, elements + ceil_div(others, size)) * size;
 }
 
 /* Whether a thread has all of it in registers. */
 static bool is_few(const smm_cuda_problem *p, int lanes) {
-    enum { MOST_COLUMNS = 4 };
+    enum { MAX_COLUMNS = 4 };
     const bool numbers = smm_is_complex(p->dtype);
-    const int k = most(p->k, 1), rows = most(p->m, p->n), most_rows = numbers ? 5 : 8, most_bytes = numbers ? 320 : 640;
-    return lanes == 1 && rows <= most_rows && k <= MOST_COLUMNS && (p->m * p->n + rows * k) * bytes_of(p) <= most_bytes;
+    const int k = max_of(p->k, 1), rows = max_of(p->m, p->n), max_rows = numbers ? 5 : 8,
+              max_bytes = numbers ? 320 : 640;
+    return lanes == 1 && rows <= max_rows && k <= MAX_COLUMNS && (p->m * p->n + rows * k) * bytes_of(p) <= max_bytes;
 }
 
 bool smm_lstsq_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -95,11 +96,11 @@ double smm_lstsq_shared_workspace(const smm_cuda_problem *p, const smm_cuda_para
  * one for each column, which takes least time. */
 void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { OF_WARP = 24 << 10 };
-    const int columns = p->n + most(p->k, 1), size = most(p->m, p->n);
+    const int columns = p->n + max_of(p->k, 1), size = max_of(p->m, p->n);
     int lanes = columns <= 7 ? 2 : columns <= 17 ? 4 : columns <= 48 ? 8 : 16;
-    if (p->small) lanes = most(lanes, least(16, power_of_two(size)));
+    if (p->small) lanes = max_of(lanes, min_of(16, power_of_two(size)));
     while (lanes < 32 && 32 / lanes * lstsq_matrix_bytes(p, lanes) > OF_WARP) lanes *= 2;
     if (is_few(p, 1)) lanes = 1;
     if (smm_cuda_is_large_matrix(p)) lanes = smm_cuda_lanes_of_large(columns);
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = most(lanes, 32)};
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = max_of(lanes, 32)};
 }

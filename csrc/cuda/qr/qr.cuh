@@ -5,7 +5,7 @@
  * Whoever includes it has M, N and K, the number of columns of Q; operands are Places (place.cuh). */
 #include "reflectors.cuh"
 
-constexpr int P = least(M, N), PITCH = COMPLEX ? pitch_of(N) : N;
+constexpr int P = min_of(M, N), PITCH = COMPLEX ? pitch_of(N) : N;
 
 struct Work {
     Element a[M * PITCH], tau[P]; /* A by rows, then R above the reflectors, then columns of Q */

@@ -21,14 +21,14 @@
 
 constexpr bool RAW = SMM_OP == SMM_OP_QR_RAW, FORMS_Q = SMM_OP == SMM_OP_QR;
 constexpr int BESIDE = SMM_OP == SMM_OP_QR_RAW ? SMM_QR_RAW_tau : SMM_OP == SMM_OP_QR ? SMM_QR_r : SMM_QR_R_r;
-constexpr int M = SMM_M, N = SMM_N, P = least(M, N), K = RAW ? P : SMM_K, MATRICES = SMM_MATRICES,
+constexpr int M = SMM_M, N = SMM_N, P = min_of(M, N), K = RAW ? P : SMM_K, MATRICES = SMM_MATRICES,
               THREADS = SMM_THREADS;
 constexpr int WIDE = SMM_WIDE; /* neighbouring columns of a lane */
 
 /* So many steps share the text of a loop; or each has its own, which knows where row k is. In a loop the rows that wait
  * move up by one register at each step, so that the next one finds its rows where the last one did, and what is final
  * of R and V goes to shared memory, to stay there until all is stored. */
-constexpr int STEPS = most(SMM_STEPS, 1);
+constexpr int STEPS = max_of(SMM_STEPS, 1);
 constexpr bool IN_LOOPS = STEPS > 1;
 
 /* Columns in shared memory: tau, in the place of v_k = 1, and the rest of v of some steps. IN_LOOPS: of all steps, and
@@ -43,11 +43,11 @@ constexpr bool FLAT_C = SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_OR
 typedef SharedTile<1, M * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageA;
 typedef SharedTile<1, M * K, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageQ;
 typedef SharedTile<1, K * N, SMM_SOURCE_FLAT, MATRICES, SMM_PAD> ImageR;
-static_assert(SMM_SHARED == sizeof(T) * ((KEPT ? MATRICES * REFLECTORS : 0) +
-                                         (SMM_THROUGH_SHARED
-                                              ? most(ImageA::ELEMENTS,
-                                                     most(FORMS_Q ? ImageQ::ELEMENTS : 0, RAW ? 0 : ImageR::ELEMENTS))
-                                              : 0)),
+static_assert(SMM_SHARED ==
+                  sizeof(T) * ((KEPT ? MATRICES * REFLECTORS : 0) +
+                               (SMM_THROUGH_SHARED ? max_of(ImageA::ELEMENTS, max_of(FORMS_Q ? ImageQ::ELEMENTS : 0,
+                                                                                     RAW ? 0 : ImageR::ELEMENTS))
+                                                   : 0)),
               "the plan counts otherwise");
 
 /* Column of slot c of this lane, and which columns slot c of all lanes is: the first .. last. */

@@ -133,7 +133,7 @@ __device__ inline void step_of_loop(ColumnsA &a, T *reflectors, int first, int k
 
 /* A becomes R above the reflectors; whether that went well. */
 __device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors) {
-    constexpr int END = least(N, M - 1); /* step M - 1 has nothing to annihilate */
+    constexpr int END = min_of(N, M - 1); /* step M - 1 has nothing to annihilate */
     bool good = true;
 #pragma unroll
     for (int first = 0; first < END; first += STEPS) {
@@ -142,7 +142,7 @@ __device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflect
             continue;
         }
 #pragma unroll 1
-        for (int k = first; k < least(first + STEPS, END); k++) step_of_loop(a, reflectors, first, k, good);
+        for (int k = first; k < min_of(first + STEPS, END); k++) step_of_loop(a, reflectors, first, k, good);
     }
     if (IN_LOOPS) __syncwarp();
 #pragma unroll

@@ -17,7 +17,7 @@ constexpr bool ADJOINT = SMM_FORM & 4, REFINES = SMM_OP == SMM_OP_REFINE;
 constexpr int PITCH = N | 1, IMAGE = N * PITCH;
 __device__ constexpr int place(int i, int j) { return j * PITCH + i; }
 
-__device__ inline T least_normal() {
+__device__ inline T smallest_normal() {
     return static_cast<T>(sizeof(T) == 4 ? __longlong_as_double(0x3810000000000000)
                                          : __longlong_as_double(0x0010000000000000));
 }
@@ -33,7 +33,7 @@ __device__ __noinline__ T modulus_of(Number x) {
 }
 __device__ __noinline__ Number phase_of(Number x) {
     const T size = modulus_of(x);
-    return size > least_normal() ? Number{quotient_of(x.re, size), quotient_of(x.im, size)} : Number{1, 0};
+    return size > smallest_normal() ? Number{quotient_of(x.re, size), quotient_of(x.im, size)} : Number{1, 0};
 }
 __device__ inline bool is_nan(Number x) { return isnan(x.re) || isnan(x.im); }
 #else
@@ -131,7 +131,7 @@ struct Factors {
     __device__ void substitute(Element (&x)[ROWS]) const {
 #pragma unroll
         for (int turn = 0; turn < ROWS; turn++) {
-            const int owner = LOWER ? turn : ROWS - 1 - turn, count = least(LANES, N - owner * LANES);
+            const int owner = LOWER ? turn : ROWS - 1 - turn, count = min_of(LANES, N - owner * LANES);
 #pragma unroll 4
             for (int step = 0; step < count; step++) {
                 const int l = LOWER ? step : count - 1 - step, j = owner * LANES + l;
@@ -219,7 +219,7 @@ __device__ inline bool take_phases(unsigned &signs, Element (&x)[ROWS]) {
 /* Vectors from which |B|_1 is estimated. The operator rounds as quotient_of(), but to constants where it can. */
 constexpr T EQUAL = T(1) / N;
 __device__ inline T ending(int i) {
-    const T size = 1 + T(i) / most(N - 1, 1);
+    const T size = 1 + T(i) / max_of(N - 1, 1);
     return i % 2 ? -size : size;
 }
 

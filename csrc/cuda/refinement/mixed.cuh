@@ -62,7 +62,7 @@ struct System {
         __syncwarp();
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            pivot[r] = LANES == 1 ? lu[r][least(r, N - 1)] : o.factors[own(r) * (LINE + 1)];
+            pivot[r] = LANES == 1 ? lu[r][min_of(r, N - 1)] : o.factors[own(r) * (LINE + 1)];
             inverse[r] = narrow::reciprocal(pivot[r]);
             rare |= !narrow::is_normal(inverse[r]);
 #pragma unroll
@@ -96,10 +96,10 @@ struct System {
             float y[FEW];
 #pragma unroll
             for (int e = 0; e < FEW; e++)
-                if (k + e < N) y[e] = from_lane(x[least(k + e, N - 1) / LANES], (k + e) % LANES);
+                if (k + e < N) y[e] = from_lane(x[min_of(k + e, N - 1) / LANES], (k + e) % LANES);
 #pragma unroll
             for (int step = 0; step < FEW; step++) {
-                const int e = LOWER ? step : FEW - 1 - step, i = least(k + e, N - 1);
+                const int e = LOWER ? step : FEW - 1 - step, i = min_of(k + e, N - 1);
                 if (k + e >= N) continue;
                 narrow::Vector<FEW, float> l;
                 if (LANES > 1) l = narrow::load<FEW>(o.factors + i * LINE + k);
@@ -182,7 +182,7 @@ struct System {
             left = largest(left);
 #pragma unroll
             for (int e = 0; e < ROWS; e++) small |= is_row(e) && left <= product(fabs(x[e]), bound);
-            if (any_lane(small) && !ended) code = most(code, step), ended = true;
+            if (any_lane(small) && !ended) code = max_of(code, step), ended = true;
             if (!ended && !isfinite(left)) code = NOT_CONVERGED, ended = true;
         }
         if (!ended) code = NOT_CONVERGED;

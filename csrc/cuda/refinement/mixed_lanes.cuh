@@ -63,7 +63,7 @@ __device__ inline void write_rows(T *image, const T (&a)[ROWS][N]) {
         for (int j = 0; j < N; j += VECTOR) {
             Vector<VECTOR> v;
 #pragma unroll
-            for (int e = 0; e < VECTOR; e++) v.x[e] = j + e < N ? a[r][least(j + e, N - 1)] : T(0);
+            for (int e = 0; e < VECTOR; e++) v.x[e] = j + e < N ? a[r][min_of(j + e, N - 1)] : T(0);
             if (is_row(r)) store<VECTOR>(image + row_of(r) * LINE + j, v);
         }
 }
@@ -75,7 +75,7 @@ __device__ inline void read_rows(T (&a)[ROWS][N], const T *image) {
             const Vector<VECTOR> v = load<VECTOR>(image + own(r) * LINE + j);
 #pragma unroll
             for (int e = 0; e < VECTOR; e++)
-                if (j + e < N) a[r][least(j + e, N - 1)] = v.x[e];
+                if (j + e < N) a[r][min_of(j + e, N - 1)] = v.x[e];
         }
 }
 
@@ -83,7 +83,7 @@ __device__ inline void read_rows(T (&a)[ROWS][N], const T *image) {
  * of A each was. Returns whether that failed. matrix_of_thread(): in the block. */
 #if SMM_FORM & 128
 #include "systems.cuh"
-constexpr int ELEMENTS = ceil_div(most(MATRIX, N *LINE), VECTOR) * VECTOR;
+constexpr int ELEMENTS = ceil_div(max_of(MATRIX, N *LINE), VECTOR) * VECTOR;
 __device__ inline int matrix_of_thread() { return threadIdx.x / LANES; }
 
 __device__ inline bool factor(T *image, T (&a)[ROWS][N], int (&source)[ROWS]) {

@@ -9,11 +9,11 @@ static int bytes_of_matrix(const smm_cuda_problem *p, int lanes) {
 }
 
 bool smm_refinement_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 64, BLOCKS = 4 }; /* of a vector in the registers of a thread; outside, of a multiprocessor */
+    enum { MAX_BYTES = 64, BLOCKS = 4 }; /* of a vector in the registers of a thread; outside, of a multiprocessor */
     const bool serves = p->op == SMM_OP_LU_RCOND || p->op == SMM_OP_BACKWARD_ERROR || p->op == SMM_OP_REFINE;
     const bool fits = smm_cuda_work_fits(p, x, false, bytes_of_matrix(p, x->lanes), grid);
     if (x->outside) grid->resident = BLOCKS;
-    return serves && fits && x->lanes <= 32 && ceil_div(p->n, x->lanes) * bytes_of(p) <= MOST_BYTES;
+    return serves && fits && x->lanes <= 32 && ceil_div(p->n, x->lanes) * bytes_of(p) <= MAX_BYTES;
 }
 
 /* Few lanes, which are rarely idle, but so many that shared memory has room for some warps. */
@@ -34,21 +34,21 @@ double smm_refinement_lanes_workspace(const smm_cuda_problem *p, const smm_cuda_
 /* ELEMENTS and WIDE of mixed_lanes.cuh, in bytes. */
 static int bytes_of_mixed(const smm_cuda_problem *p, int lanes) {
     const int n = p->n, image = n * (ceil_div(n, 4) | 1) * 4, matrix = n * pitch_of(n);
-    const int narrow = p->form & SMM_POSITIVE ? ceil_div(most(matrix, image), 4) * 4
+    const int narrow = p->form & SMM_POSITIVE ? ceil_div(max_of(matrix, image), 4) * 4
                        : lanes == 1           ? n
                                               : (image / 4 + 3 | 1) * 4;
     return elements_apart(p, lanes, matrix + n) * bytes_of(p) + narrow * 4;
 }
 
 bool smm_mixed_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_FACTORS = 96, MOST_HELD = 40, MOST_PANEL = 64 }; /* elements in the registers of a thread */
+    enum { MAX_FACTORS = 96, MAX_HELD = 40, MAX_PANEL = 64 }; /* elements in the registers of a thread */
     const bool by_panels = !(p->form & SMM_POSITIVE) && x->lanes > 1;
     const int rows = ceil_div(p->n, x->lanes), elements = rows * p->n;
     if (p->op != SMM_OP_SOLVE_MIXED || p->dtype != SMM_F64 || x->lanes > 32 || (x->lanes > 8 && x->lanes > p->n) ||
         !smm_cuda_work_fits(p, x, false, bytes_of_mixed(p, x->lanes), grid))
         return false;
-    if (by_panels && ((x->panel != 4 && x->panel != 8) || rows * x->panel > MOST_PANEL)) return false;
-    return elements <= MOST_FACTORS && (x->refetch || elements <= MOST_HELD);
+    if (by_panels && ((x->panel != 4 && x->panel != 8) || rows * x->panel > MAX_PANEL)) return false;
+    return elements <= MAX_FACTORS && (x->refetch || elements <= MAX_HELD);
 }
 
 /* At orders 8, 16, 24 and 32 the fastest of those that were timed (one H200, November 2026). */

@@ -24,9 +24,9 @@ constexpr int IMAGES = REFINES ? 2 : 1, MATRIX = elements_apart(IMAGES * IMAGE +
 static_assert(SMM_SHARED == (OUTSIDE ? 0 : MATRICES * MATRIX * sizeof(Element)), "the plan counts otherwise");
 
 constexpr T UNIT = sizeof(T) == 4 ? T(1.0 / (1 << 24)) : T(1.0 / (1ll << 53));
-__device__ inline T least_size() { return T(N + 1) * least_normal(); }
+__device__ inline T min_size() { return T(N + 1) * smallest_normal(); }
 __device__ inline T infinity() { return static_cast<T>(__longlong_as_double(0x7ff0000000000000)); }
-__device__ inline T safe_size() { return least_size() / UNIT; }
+__device__ inline T safe_size() { return min_size() / UNIT; }
 
 /* sum - a x without error, so far as it is added to `rest`. */
 __device__ inline void subtract_exactly(T &sum, T &rest, T a, T x) {
@@ -47,7 +47,7 @@ __device__ inline void subtract_exactly(Number &sum, Number &rest, Number a, Num
 #endif
 
 /* The largest x of a lane; NaN is never the largest. */
-__device__ inline T most_of(T x) {
+__device__ inline T max_of_lanes(T x) {
 #pragma unroll
     for (int bits = LANES / 2; bits > 0; bits /= 2) {
         const T other = across(x, bits);
@@ -101,18 +101,18 @@ struct Column {
         bool nan = false;
 #pragma unroll
         for (int e = 0; e < ROWS; e++) {
-            const T size = size_of(r[e]), small = w[e] > safe_size() ? T(0) : least_size();
+            const T size = size_of(r[e]), small = w[e] > safe_size() ? T(0) : min_size();
             const T ratio = size == 0 ? T(0) : quotient_of(size + small, w[e] + small);
             nan |= isnan(ratio);
             if (ratio > most) most = ratio;
         }
-        most = most_of(most);
+        most = max_of_lanes(most);
         return any_lane(nan) ? not_a_number() : most;
     }
 
     /* |r| / (|A| |x| + |b|) in infinity norms, NaN if r has one. */
     __device__ T normwise() const {
-        T norm = 0, most_x = 0, most_b = 0, most_r = 0;
+        T norm = 0, max_x = 0, max_b = 0, max_r = 0;
         bool nan = false;
 #pragma unroll
         for (int e = 0; e < ROWS; e++) {
@@ -121,14 +121,15 @@ struct Column {
             for (int j = 0; j < N; j++) sum = sum + modulus_of(a[place(own(e), j)]);
             const T of_x = modulus_of(x[e]), of_b = modulus_of(b[e]), of_r = modulus_of(r[e]);
             if (sum > norm) norm = sum;
-            if (of_x > most_x) most_x = of_x;
-            if (of_b > most_b) most_b = of_b;
-            if (of_r > most_r) most_r = of_r;
+            if (of_x > max_x) max_x = of_x;
+            if (of_b > max_b) max_b = of_b;
+            if (of_r > max_r) max_r = of_r;
             nan |= isnan(of_r);
         }
-        norm = most_of(norm), most_x = most_of(most_x), most_b = most_of(most_b), most_r = most_of(most_r);
+        norm = max_of_lanes(norm), max_x = max_of_lanes(max_x), max_b = max_of_lanes(max_b),
+        max_r = max_of_lanes(max_r);
         if (any_lane(nan)) return not_a_number();
-        return most_r == 0 ? T(0) : quotient_of(most_r, multiply_add(norm, most_x, most_b));
+        return max_r == 0 ? T(0) : quotient_of(max_r, multiply_add(norm, max_x, max_b));
     }
 
     /* x becomes better; returns its backward error. */
@@ -166,7 +167,7 @@ struct Column {
         int at;
 #pragma unroll
         for (int e = 0; e < (REFINES ? ROWS : 0); e++)
-            inverse.scale[e] = multiply_add(c, w[e], size_of(r[e])) + (w[e] > safe_size() ? T(0) : least_size());
+            inverse.scale[e] = multiply_add(c, w[e], size_of(r[e])) + (w[e] > safe_size() ? T(0) : min_size());
         const T size = largest(x, at), found = estimate(inverse, f.info != 0);
         const T ferr = size == 0 ? found : quotient_of(found, size);
         return EXTRA ? ferr + T(COMPLEX ? 2 : 1) * UNIT : ferr;

@@ -46,6 +46,6 @@ template <int LAST, int SHIFT, int FROM = 0, int COUNT, int ROWS, class V>
 __device__ inline void form_columns(Element (&q)[COUNT][ROWS], V v, const Element *tau) {
     if constexpr (FROM + STEP < LAST) form_columns<LAST, SHIFT, FROM + STEP>(q, v, tau);
 #pragma unroll 1
-    for (int k = least(FROM + STEP, LAST) - 1; k >= FROM; k--)
+    for (int k = min_of(FROM + STEP, LAST) - 1; k >= FROM; k--)
         reflect_columns<FROM>(q, [&](int i) { return Element(v(k, i)); }, tau[k], k + SHIFT);
 }

@@ -25,7 +25,7 @@ __device__ inline void start_sweep(const Work &x, const Window &y, T (&v)[BULGE]
     T first = multiply_add(from, product(from, over), product(part, top[COL]));
     first = multiply_add(im, product(im, over), first);
     const T second = product(part, from + (top[ROW + COL] - re)), third = product(part, top[2 * ROW + COL]);
-    const T all = larger((fabs(first) + fabs(second)) + fabs(third), LEAST_NORMAL);
+    const T all = larger((fabs(first) + fabs(second)) + fabs(third), MIN_NORMAL);
     v[0] = quotient_of(first, all), v[1] = quotient_of(second, all), v[2] = quotient_of(third, all);
 }
 

@@ -13,16 +13,16 @@ constexpr int BULGE = WIDTH + 1;
  * banks. Of matrices of a thread each neighbouring threads have neighbouring numbers. */
 constexpr bool SPREAD = SMM_SPREAD;
 constexpr int COL = SPREAD ? THREADS : 1, ROW = SPREAD ? N * THREADS : N | 1;
-constexpr int OWN = ceil_div(N, LANES);                                       /* rows or columns of a lane */
-constexpr int AT_ONCE = SPREAD ? ceil_div(N, ceil_div(N, 5)) : least(4, OWN); /* those that go together */
-constexpr int TOGETHER = least(4, N);                                         /* rows of an eigenvector */
+constexpr int OWN = ceil_div(N, LANES);                                        /* rows or columns of a lane */
+constexpr int AT_ONCE = SPREAD ? ceil_div(N, ceil_div(N, 5)) : min_of(4, OWN); /* those that go together */
+constexpr int TOGETHER = min_of(4, N);                                         /* rows of an eigenvector */
 
 /* As in csrc/kernels/spectra/eig_hessenberg.h and eig_lanes.h. */
-constexpr int EIG_SWEEPS = 30, EIG_LEAST_ROWS = 10, EXCEPTIONAL = 10;
-constexpr T LEAST_DIVISOR = static_cast<T>(DOUBLE ? 0x1p-400 : 0x1p-50);
-constexpr T MOST_COMPONENT = static_cast<T>(DOUBLE ? 0x1p100 : 0x1p20);
+constexpr int EIG_SWEEPS = 30, EIG_MIN_ROWS = 10, EXCEPTIONAL = 10;
+constexpr T MIN_DIVISOR = static_cast<T>(DOUBLE ? 0x1p-400 : 0x1p-50);
+constexpr T MAX_COMPONENT = static_cast<T>(DOUBLE ? 0x1p100 : 0x1p20);
 constexpr T UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
-constexpr T LEAST_NORMAL = static_cast<T>(DOUBLE ? 0x1p-1022 : 0x1p-126);
+constexpr T MIN_NORMAL = static_cast<T>(DOUBLE ? 0x1p-1022 : 0x1p-126);
 
 template <bool HAS> struct Turned {};
 template <> struct Turned<true> {
@@ -32,8 +32,8 @@ template <> struct Turned<true> {
 
 /* Lanes that have rows of a large Z keep it in memory of the device, by columns: a sweep reaches it when it is over,
  * and shared memory has room for twice as many matrices. */
-constexpr int LEAST_ASIDE = 1536; /* bytes; smaller ones would take longer (H200, November 2026) */
-constexpr bool IS_LARGE = N * N * sizeof(Element) >= LEAST_ASIDE && N <= 32;
+constexpr int MIN_ASIDE = 1536; /* bytes; smaller ones would take longer (H200, November 2026) */
+constexpr bool IS_LARGE = N * N * sizeof(Element) >= MIN_ASIDE && N <= 32;
 constexpr bool ASIDE = VECTORS && !SQRTM && LANES > 1 && IS_LARGE && !OUTSIDE;
 constexpr int Z_ROW = ASIDE ? 1 : ROW, Z_COL = ASIDE ? N : COL;
 struct Bulge {
@@ -72,16 +72,16 @@ __device__ inline T larger(T x, T y) { return x > y ? x : y; }
 
 /* Whether h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
 __device__ inline bool is_negligible(const Work &x, int k) {
-    constexpr T LEAST = LEAST_NORMAL / UNIT, ULP = 2 * UNIT;
+    constexpr T MIN = MIN_NORMAL / UNIT, ULP = 2 * UNIT;
     const Element *const h = x.h + k * (ROW + COL), above = h[-ROW - COL], here = h[0];
     const T below = size_of(h[-COL]), right = size_of(h[-ROW]), d = size_of(here);
-    if (!(below > LEAST)) return true;
+    if (!(below > MIN)) return true;
     if (below > product(ULP, size_of(above) + d)) return false;
     const T apart = size_of(difference_of(above, here));
     const T ab = below > right ? below : right, ba = below > right ? right : below;
     const T aa = apart > d ? apart : d, bb = apart > d ? d : apart, s = aa + ab;
     const T left = product(ba, quotient_of(ab, s)), limit = product(ULP, product(bb, quotient_of(aa, s)));
-    return !(left > larger(limit, LEAST));
+    return !(left > larger(limit, MIN));
 }
 
 /* False if there is none. Lanes look at rows of their own. */
@@ -90,7 +90,7 @@ __device__ inline bool find_window(Work &x, Window &y) {
     while (y.hi >= 0) {
         int k = lane() > y.hi ? 0 : y.hi - (y.hi - lane()) % LANES;
 #pragma unroll 1
-        while (k > 0 && !is_negligible(x, k)) k = most(k - LANES, 0);
+        while (k > 0 && !is_negligible(x, k)) k = max_of(k - LANES, 0);
         k = static_cast<int>(largest_of_all({static_cast<T>(k), 0}).size);
         if (k && lane() == 0) x.h[k * ROW + (k - 1) * COL] = element_of(0);
         y.lo = k;
@@ -125,7 +125,7 @@ __device__ inline void chase_from(Work &x, Element *z, const Window &y, const El
     wait();
     if (!starts && lane() == 0)
         for (int i = 0; i < count; i++) column[i * ROW] = i ? element_of(0) : bulge[0];
-    reflect_lines<true, BULGE>(v, tau, count, VECTORS ? 0 : y.lo, least(k + BULGE, y.hi) + 1,
+    reflect_lines<true, BULGE>(v, tau, count, VECTORS ? 0 : y.lo, min_of(k + BULGE, y.hi) + 1,
                                [&](int j, int i) -> Element & { return x.h[j * ROW + (k + i) * COL]; });
     if (ASIDE && lane() == 0) {
         for (int i = 0; i < WIDTH; i++) x.sweep[k].v[i] = i + 1 < count ? bulge[i + 1] : element_of(0);
@@ -141,7 +141,7 @@ __device__ inline void chase_from(Work &x, Element *z, const Window &y, const El
 __device__ inline void reflect_aside(const Work &x, Element *z, const Window &y) {
     const auto is_row = [](int r) { return lane() + r * LANES < N; };
     const auto row = [&](int r) { return is_row(r) ? r * LANES : 0; };
-    Element own[OWN][BULGE], *at = z + y.lo * N + least(lane(), N - 1);
+    Element own[OWN][BULGE], *at = z + y.lo * N + min_of(lane(), N - 1);
 #pragma unroll
     for (int r = 0; r < OWN; r++)
         for (int i = 0; i < BULGE; i++) own[r][i] = at[row(r) + i * N];
@@ -176,7 +176,7 @@ __device__ inline int triangularise(Work &x, Element *z) {
         y.hi = -1;
     }
 #pragma unroll 1
-    for (int sweep = 0; find_window(x, y) && sweep < EIG_SWEEPS * most(N, EIG_LEAST_ROWS); sweep++) {
+    for (int sweep = 0; find_window(x, y) && sweep < EIG_SWEEPS * max_of(N, EIG_MIN_ROWS); sweep++) {
         Element start[BULGE];
         start_sweep(x, y, start);
         wait();
@@ -244,7 +244,7 @@ constexpr int STEPS = FEW ? N : 1;
 
 /* (T - w_j I) y = 0, T being H; the result is the last row of y that is not zero. */
 __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
-    const T small = larger(product(2 * UNIT, size_of(w)), LEAST_DIVISOR);
+    const T small = larger(product(2 * UNIT, size_of(w)), MIN_DIVISOR);
     const bool first = is_block(x, j), second = is_block(x, j - 1);
     const int top = second ? j - 1 : j, last = first ? j + 1 : j;
     Number at_top = {1, 0}, next = {0, 0};
@@ -272,7 +272,7 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
                 y[i] = divided(y[i], enough(z, small));
             for (int k = from; k <= i; k++) {
                 const T size = size_of(y[k]);
-                if (!(size > MOST_COMPONENT)) continue;
+                if (!(size > MAX_COMPONENT)) continue;
                 const T back = reciprocal(size);
                 for (int s = 0; s <= last; s++) y[s] = scaled(y[s], back);
             }
@@ -288,7 +288,7 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
 template <class TO> __device__ inline void give_vector(const Work &x, const Element *z, int j, Number w, TO to) {
     Number y[N], v[N];
     const int last = solve_column(x, j, w, y);
-    T squares = 0, most_square = 0;
+    T squares = 0, max_square = 0;
     int largest = 0;
 #pragma unroll STEPS
     for (int first = 0; first < N; first += TOGETHER) {
@@ -299,7 +299,7 @@ template <class TO> __device__ inline void give_vector(const Work &x, const Elem
             const Number y_k = y[k];
 #pragma unroll
             for (int r = 0; r < TOGETHER; r++)
-                sum[r] = multiply_add(z[least(first + r, N - 1) * Z_ROW + k * Z_COL], y_k, sum[r]);
+                sum[r] = multiply_add(z[min_of(first + r, N - 1) * Z_ROW + k * Z_COL], y_k, sum[r]);
         }
 #pragma unroll
         for (int r = 0; r < TOGETHER; r++) {
@@ -308,10 +308,10 @@ template <class TO> __device__ inline void give_vector(const Work &x, const Elem
             v[i] = scaled(sum[r], real_of(x.balance[i * COL]));
             const T square = multiply_add(v[i].im, v[i].im, product(v[i].re, v[i].re));
             squares = squares + square;
-            if (square > most_square) most_square = square, largest = i;
+            if (square > max_square) max_square = square, largest = i;
         }
     }
-    const T size = root(most_square), back = reciprocal(root(squares));
+    const T size = root(max_square), back = reciprocal(root(squares));
     const Number turn = scaled(Number{quotient_of(v[largest].re, size), quotient_of(-v[largest].im, size)}, back);
     EACH(int i = 0; i < N; i++) {
         const Number u = i == largest ? Number{product(size, back), 0} : product(v[i], turn);

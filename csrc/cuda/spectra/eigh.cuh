@@ -55,7 +55,7 @@ __device__ inline void reflect_both_sides(Work &x, int k) {
     EACH_STEP(int i = k + lane(); i < N; i += LANES) {
         Element sum = x.a.at(k, i);
         EACH(int j = k + 1; j < N; j++) {
-            const Element b = x.a.at(least(i, j), most(i, j));
+            const Element b = x.a.at(min_of(i, j), max_of(i, j));
             sum = multiply_add(j > i ? conjugate(b) : b, tail[j], sum);
         }
         x.w[i] = product(tau, sum);

@@ -18,7 +18,7 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
     each_own([&](int r, int i) {
         Element mine = a[r][FROM];
 #pragma unroll
-        for (int j = FROM + 1; j < least(FROM + STEP, N); j++) mine = select(j == k, a[r][j], mine);
+        for (int j = FROM + 1; j < min_of(FROM + STEP, N); j++) mine = select(j == k, a[r][j], mine);
         if (i >= k && i < N) x.a.at(k, i) = mine;
         if (i == k) t.d[k] = real_of(mine);
     });
@@ -72,7 +72,7 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
 template <int FROM, class D>
 __device__ inline void reduce_columns(Rows &x, Element (&a)[OWN][N], Beside *first, Beside *then, const D &t) {
 #pragma unroll 1
-    for (int k = FROM; k < least(FROM + STEP, N); k++) reduce_column<FROM>(x, a, first, then, k, t);
+    for (int k = FROM; k < min_of(FROM + STEP, N); k++) reduce_column<FROM>(x, a, first, then, k, t);
     if constexpr (FROM + STEP < N) reduce_columns<FROM + STEP>(x, a, first, then, t);
 }
 
@@ -88,7 +88,7 @@ __device__ inline T reduce_rows(Rows &x, Beside *first, Beside *then, const D &t
     each_own([&](int r, int i) {
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            a[r][j] = i < N ? Element(x.a.at(least(i, j), most(i, j))) : element_of(0);
+            a[r][j] = i < N ? Element(x.a.at(min_of(i, j), max_of(i, j))) : element_of(0);
             if (scale != 1) a[r][j] = scaled(a[r][j], scale);
         }
     });

@@ -3,8 +3,8 @@
 
 /* As there. */
 constexpr int BALANCE_PASSES = 20, BALANCE_STEPS = 64;
-constexpr T MOST_BALANCE = static_cast<T>(DOUBLE ? 0x1p300 : 0x1p30);
-constexpr T LEAST_BALANCE = static_cast<T>(DOUBLE ? 0x1p-300 : 0x1p-30);
+constexpr T MAX_BALANCE = static_cast<T>(DOUBLE ? 0x1p300 : 0x1p30);
+constexpr T MIN_BALANCE = static_cast<T>(DOUBLE ? 0x1p-300 : 0x1p-30);
 constexpr T BALANCE_UNIT = static_cast<T>(DOUBLE ? 0x1p300 : 0x1p35);
 
 /* Lines begin .. end - 1 of `count` elements at(line, i): columns become H x, H = I - v factor v^H, or rows ALONG which
@@ -88,9 +88,9 @@ __device__ inline T factor_of_row(const Work &x, int i) {
     const T was = real_of(x.balance[i * COL]);
     if (is_zero(x.joined[i * COL]) || c == 0 || r == 0) return 1;
     T ratio = quotient_of(r, c);
-    for (int step = 0; step < BALANCE_STEPS && ratio > 4 && product(was, f) < MOST_BALANCE; step++)
+    for (int step = 0; step < BALANCE_STEPS && ratio > 4 && product(was, f) < MAX_BALANCE; step++)
         ratio = product(T(0.0625), ratio), f = f + f;
-    for (int step = 0; step < BALANCE_STEPS && ratio < T(0.25) && product(was, f) > LEAST_BALANCE; step++)
+    for (int step = 0; step < BALANCE_STEPS && ratio < T(0.25) && product(was, f) > MIN_BALANCE; step++)
         ratio = product(T(16), ratio), f = product(T(0.5), f);
     if (f == 1) return 1;
     c = root(c), r = root(r);

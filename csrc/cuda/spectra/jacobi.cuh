@@ -4,7 +4,7 @@
  */
 
 /* As in csrc/kernels/svd_sweeps.h. */
-constexpr int JACOBI_SWEEPS = 30, JACOBI_MOST = 4;
+constexpr int JACOBI_SWEEPS = 30, JACOBI_MAX = 4;
 constexpr T JACOBI_FLOOR = static_cast<T>(DOUBLE ? 0x1p-1000 : 0x1p-120);
 
 /* Where key j goes when keys descend and equal ones stay in order. */

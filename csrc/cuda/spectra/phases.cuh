@@ -47,7 +47,7 @@ struct Staged {
 
 /* Group is what the lanes of a matrix work with; they are so far apart that those of neighbouring groups lie in
  * different banks. */
-constexpr int UNIT = most(16, least(LANES * sizeof(Element), 64));
+constexpr int UNIT = max_of(16, min_of(LANES * sizeof(Element), 64));
 template <class Group> struct Phases {
     union alignas(16) {
         Group x;
@@ -81,11 +81,11 @@ template <class Iteration> __device__ inline void search(const Chain &x, Progres
 /* Sweeps, as many as there is room for. Whether these were the last. */
 template <class Iteration>
 __device__ inline bool find_sweeps(const Chain &x, Progress<Iteration> &p, Turn *turn, unsigned short *sweeps) {
-    constexpr int MOST = Iteration::SWEEPS * N;
+    constexpr int MAX = Iteration::SWEEPS * N;
     const Turn *const full = turn + TURNS_KEPT - N;
     int found = 0;
 #pragma unroll 1
-    while (p.to > 0 && p.sweeps < MOST && (!VECTORS || (turn <= full && found < SWEEPS_AT_ONCE))) {
+    while (p.to > 0 && p.sweeps < MAX && (!VECTORS || (turn <= full && found < SWEEPS_AT_ONCE))) {
         if (p.searches) search(x, p);
         if (p.to == 0) break;
         if (VECTORS) sweeps[found++] = p.from + p.to * END;
@@ -95,7 +95,7 @@ __device__ inline bool find_sweeps(const Chain &x, Progress<Iteration> &p, Turn 
         p.sweeps++;
     }
     for (int i = 0; i < STAGED && VECTORS; i++) sweeps[found + i] = 0;
-    return p.to == 0 || p.sweeps == MOST;
+    return p.to == 0 || p.sweeps == MAX;
 }
 
 /* How many elements beside the diagonal are not negligible when a matrix is given up. */
@@ -132,7 +132,7 @@ __device__ inline void turn_rows(T (&v)[OWN_ROWS][N], const Turn *turn, const un
         for (int first = 0; first < N - 1; first += TOGETHER) {
             if (first + TOGETHER <= from || first >= to) continue;
 #pragma unroll
-            for (int i = first; i < least(first + TOGETHER, N - 1); i++) {
+            for (int i = first; i < min_of(first + TOGETHER, N - 1); i++) {
                 const Turn at = here[i];
 #pragma unroll
                 for (int r = 0; r < OWN_ROWS; r++) {

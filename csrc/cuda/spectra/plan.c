@@ -14,8 +14,8 @@ static int eigh_matrix_bytes(const smm_cuda_problem *p, int lanes) {
 
 /* Whether a thread has a matrix in registers. */
 static bool is_few(const smm_cuda_problem *p, int lanes) {
-    enum { MOST_ROWS = 8, MOST_BYTES = 512 };
-    return lanes == 1 && p->n <= MOST_ROWS && p->n * p->n * bytes_of(p) <= MOST_BYTES;
+    enum { MAX_ROWS = 8, MAX_BYTES = 512 };
+    return lanes == 1 && p->n <= MAX_ROWS && p->n * p->n * bytes_of(p) <= MAX_BYTES;
 }
 
 bool smm_eigh_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -33,12 +33,12 @@ void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
     int lanes = 1;
     while (!is_few(p, lanes) && lanes * rows < p->n) lanes *= 2;
     if (smm_cuda_is_large_matrix(p)) lanes = smm_cuda_lanes_of_large(p->n);
-    const int threads = is_few(p, lanes) ? 64 : most(lanes, 32);
+    const int threads = is_few(p, lanes) ? 64 : max_of(lanes, 32);
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_shared, .lanes = lanes, .threads = threads};
 }
 
 enum { PHASES_MATRICES = 32 }; /* of a block, in phases */
-enum { MOST_JACOBI = 4 };      /* as JACOBI_MOST of jacobi.cuh */
+enum { MAX_JACOBI = 4 };       /* as JACOBI_MAX of jacobi.cuh */
 
 static bool has_vectors(const smm_cuda_problem *p) {
     return p->op == SMM_OP_EIGH || p->op == SMM_OP_SVD || p->op == SMM_OP_SVD_FULL;
@@ -54,7 +54,7 @@ static int staged_bytes(const smm_cuda_problem *p, int n) {
 
 /* Bytes of Phases of phases.cuh, of so many groups, each of which has so many bytes to itself. */
 static int phases_bytes(const smm_cuda_problem *p, int n, int lanes, int groups, int group) {
-    const int unit = most(16, least(lanes * bytes_of(p), 64));
+    const int unit = max_of(16, min_of(lanes * bytes_of(p), 64));
     const int apart = group + (3 * unit - group % (2 * unit)) % (2 * unit);
     const int sweeps = (has_vectors(p) ? PHASES_MATRICES : 1) * (3 * n + staged_of(p)) * (int)sizeof(short);
     const int numbers = PHASES_MATRICES * ((2 * n + 1) * bytes_of_part(p) + (int)sizeof(int));
@@ -65,7 +65,7 @@ static int phases_bytes(const smm_cuda_problem *p, int n, int lanes, int groups,
 static bool phases_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, int n, int group, smm_cuda_grid *grid) {
     if (x->lanes < 2 || x->lanes > 32 || !smm_cuda_whole_matrices(p, x, grid)) return false;
     grid->shared = phases_bytes(p, n, x->lanes, grid->matrices, group);
-    grid->least = least(grid->matrices, PHASES_MATRICES);
+    grid->least = min_of(grid->matrices, PHASES_MATRICES);
     grid->matrices = PHASES_MATRICES;
     grid->resident = SMM_CUDA_AS_MANY_AS_FIT;
     return true;
@@ -79,11 +79,11 @@ static double phases_workspace(const smm_cuda_problem *p, int n) {
 
 /* Each lane of a matrix has rows in registers. Smaller orders are of Jacobi's method. */
 bool smm_eigh_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    const int most_bytes = parts_of(p) > 1 ? 256 : 512; /* of these rows */
+    const int max_bytes = parts_of(p) > 1 ? 256 : 512; /* of these rows */
     const int n = p->n, size = bytes_of(p), beside = round_up(4 * n * size, 16);
-    const int group = round_up(most(staged_bytes(p, n), beside) + (n * pitch_of(n) + n) * size, 16);
-    if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || n <= MOST_JACOBI) return false;
-    return phases_fit(p, x, n, group, grid) && ceil_div(n, x->lanes) * n * size <= most_bytes;
+    const int group = round_up(max_of(staged_bytes(p, n), beside) + (n * pitch_of(n) + n) * size, 16);
+    if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || n <= MAX_JACOBI) return false;
+    return phases_fit(p, x, n, group, grid) && ceil_div(n, x->lanes) * n * size <= max_bytes;
 }
 
 double smm_eigh_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
@@ -103,16 +103,16 @@ void smm_eigh_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
 
 /* Whether a thread has a matrix in registers. */
 static bool svd_is_few(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    enum { MOST_ROWS = 8 }; /* of real ones that are bidiagonalised */
-    const bool few = !smm_is_complex(p->dtype) && least(p->m, p->n) > MOST_JACOBI && most(p->m, p->n) <= MOST_ROWS;
+    enum { MAX_ROWS = 8 }; /* of real ones that are bidiagonalised */
+    const bool few = !smm_is_complex(p->dtype) && min_of(p->m, p->n) > MAX_JACOBI && max_of(p->m, p->n) <= MAX_ROWS;
     return smm_cuda_are_few(p, x) || (x->lanes == 1 && few);
 }
 
 /* Bytes of Work of svd.cuh. */
 static int svd_matrix_bytes(const smm_cuda_problem *p, int lanes) {
-    const int n = least(p->m, p->n), size = bytes_of(p);
-    const int x = most(p->m, p->n) * pitch_of(n), a = n <= MOST_JACOBI ? x : 1;
-    const int r = n <= MOST_JACOBI || p->op != SMM_OP_SVDVALS ? n * pitch_of(n) : 1;
+    const int n = min_of(p->m, p->n), size = bytes_of(p);
+    const int x = max_of(p->m, p->n) * pitch_of(n), a = n <= MAX_JACOBI ? x : 1;
+    const int r = n <= MAX_JACOBI || p->op != SMM_OP_SVDVALS ? n * pitch_of(n) : 1;
     const int others = 3 * n * bytes_of_part(p) + n * (int)sizeof(int) + sweeps_bytes(p, n, lanes);
     return ceil_div((x + a + n + r) * size + others, size) * size;
 }
@@ -129,7 +129,7 @@ double smm_svd_shared_workspace(const smm_cuda_problem *p, const smm_cuda_parame
 
 void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     /* As timed on an H100, matrices of five to eight rows in registers on an H200 (November 2026). */
-    const int n = least(p->m, p->n), longer = most(p->m, p->n);
+    const int n = min_of(p->m, p->n), longer = max_of(p->m, p->n);
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_shared, .lanes = 1};
     if (svd_is_few(p, x) && longer > 4) {
         x->threads = p->small ? 32 : longer * bytes_of(p) < 32 ? 64 : 128;
@@ -139,27 +139,27 @@ void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
     x->threads = longer > 4 ? 32 : longer == 4 ? 256 : 128;
     if (smm_cuda_is_large_matrix(p)) x->lanes = x->threads = n > 4 ? smm_cuda_lanes_of_large(longer) : 32;
     if (smm_cuda_is_large_matrix(p) || !smm_is_complex(p->dtype)) return;
-    enum { MOST_SHARED = 64 << 10 }; /* so that large ones leave room for several blocks */
+    enum { MAX_SHARED = 64 << 10 }; /* so that large ones leave room for several blocks */
     if (smm_cuda_are_few(p, x)) x->threads = 128;
     while (!smm_cuda_are_few(p, x) && x->lanes < 32 &&
-           x->threads / x->lanes * svd_matrix_bytes(p, x->lanes) > MOST_SHARED)
+           x->threads / x->lanes * svd_matrix_bytes(p, x->lanes) > MAX_SHARED)
         x->lanes *= 2;
 }
 
 /* Each lane of a matrix has rows in registers, then columns. */
 bool smm_svd_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_BYTES = 512 }; /* of these lines */
-    const int n = least(p->m, p->n), m = most(p->m, p->n), size = bytes_of(p);
-    const int lines = most(staged_bytes(p, n), round_up(4 * n * size + n * (int)sizeof(int), 2 * size));
-    const int room = most(m * pitch_of(n), has_vectors(p) ? n * pitch_of(m) : 1);
+    enum { MAX_BYTES = 512 }; /* of these lines */
+    const int n = min_of(p->m, p->n), m = max_of(p->m, p->n), size = bytes_of(p);
+    const int lines = max_of(staged_bytes(p, n), round_up(4 * n * size + n * (int)sizeof(int), 2 * size));
+    const int room = max_of(m * pitch_of(n), has_vectors(p) ? n * pitch_of(m) : 1);
     const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVDVALS || (p->op == SMM_OP_SVD_FULL && m == n);
-    if (!serves || n <= MOST_JACOBI || !phases_fit(p, x, n, round_up(lines + room * size, 16), grid)) return false;
-    return most(ceil_div(m, x->lanes) * n, ceil_div(n, x->lanes) * m) * size <= MOST_BYTES;
+    if (!serves || n <= MAX_JACOBI || !phases_fit(p, x, n, round_up(lines + room * size, 16), grid)) return false;
+    return max_of(ceil_div(m, x->lanes) * n, ceil_div(n, x->lanes) * m) * size <= MAX_BYTES;
 }
 
 double smm_svd_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
     (void)x, (void)args;
-    return phases_workspace(p, least(p->m, p->n));
+    return phases_workspace(p, min_of(p->m, p->n));
 }
 
 /* Of many matrices, as smm_eigh_phases_baseline(). As timed on an H200 (November 2026). */
@@ -168,11 +168,11 @@ void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
         int order, lanes, threads, blocks;
     } rows[2][5] = {{{12, 4, 64, 0}, {16, 8, 64, 0}, {24, 8, 128, 3}, {32, 16, 128, 3}},
                     {{12, 4, 32, 0}, {16, 8, 32, 0}, {20, 8, 64, 0}, {24, 16, 64, 0}, {32, 32, 128, 3}}};
-    const int n = least(p->m, p->n), doubles = bytes_of(p) == sizeof(double);
+    const int n = min_of(p->m, p->n), doubles = bytes_of(p) == sizeof(double);
     smm_cuda_grid grid;
     int i = 0;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_phases};
-    if (p->small || n <= 8 || n > SMM_CUDA_MOST_ORDER) return;
+    if (p->small || n <= 8 || n > SMM_CUDA_MAX_ORDER) return;
     while (rows[doubles][i].order < n) i++;
     x->lanes = rows[doubles][i].lanes;
     x->threads = rows[doubles][i].threads;
@@ -186,8 +186,8 @@ static bool eig_is_spread(const smm_cuda_problem *p, const smm_cuda_parameters *
 }
 /* Whether Z lies in memory of the device, as ASIDE there. */
 static bool eig_is_aside(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    enum { LEAST_BYTES = 1536 };
-    const bool large = p->n * p->n * bytes_of(p) >= LEAST_BYTES && !smm_cuda_is_large_matrix(p);
+    enum { MIN_BYTES = 1536 };
+    const bool large = p->n * p->n * bytes_of(p) >= MIN_BYTES && !smm_cuda_is_large_matrix(p);
     return (p->op == SMM_OP_EIG || p->op == SMM_OP_SCHUR) && x->lanes > 1 && large && !x->outside;
 }
 
@@ -196,7 +196,7 @@ static int eig_matrix_bytes(const smm_cuda_problem *p, const smm_cuda_parameters
     const bool is_complex = smm_is_complex(p->dtype), turned = p->op == SMM_OP_SQRTM && !is_complex;
     const bool spread = eig_is_spread(p, x), aside = eig_is_aside(p, x), inside = p->op != SMM_OP_EIGVALS && !aside;
     const int square = p->n * (spread ? p->n : pitch_of(p->n)), of_turned = turned ? 2 * square + 2 * p->n : 0;
-    const int taus = most(p->n, (aside ? p->n : 1) * (is_complex ? 2 : 3)); /* or reflectors of a sweep */
+    const int taus = max_of(p->n, (aside ? p->n : 1) * (is_complex ? 2 : 3)); /* or reflectors of a sweep */
     const int elements = square + (inside ? square : 1) + of_turned + p->n + taus, size = bytes_of(p);
     const int unit = turned ? 2 * size : size, whole = ceil_div(elements * size, unit) * unit / size;
     return ceil_div((spread ? whole : elements_apart(p, x->lanes, whole)) * size, unit) * unit;
@@ -225,10 +225,10 @@ void smm_eig_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
                     {{8, 1, 64}, {10, 1, 32}, {12, 4, 64}, {24, 8, 64}, {32, 32, 128}},
                     {{4, 1, 64}, {8, 8, 32}, {12, 4, 32}, {16, 8, 32}, {32, 16, 32}}};
     const bool of_roots = p->op == SMM_OP_SQRTM, alone = p->n <= (of_roots ? 4 : 2); /* in a thread's registers */
-    const int lanes = smm_cuda_is_large_matrix(p) ? smm_cuda_lanes_of_large(p->n) : least(power_of_two(p->n), 32);
+    const int lanes = smm_cuda_is_large_matrix(p) ? smm_cuda_lanes_of_large(p->n) : min_of(power_of_two(p->n), 32);
     int i = 0;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eig_shared, .lanes = alone ? 1 : lanes};
-    x->threads = most(x->lanes, 32);
+    x->threads = max_of(x->lanes, 32);
     if (p->small || of_roots || smm_cuda_is_large_matrix(p)) return;
     while (rows[bytes_of(p) / 8][i].order < p->n) i++;
     x->lanes = rows[bytes_of(p) / 8][i].lanes;

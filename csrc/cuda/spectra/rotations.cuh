@@ -85,7 +85,7 @@ template <int N, class Counts> __device__ inline void find_block(int &from, int 
         const unsigned these = votes(i < N - 1 && counts(i));
         if (these && !to) to = first + 32 - __clz(these);
         if (!to || ended) continue;
-        const int width = least(to - first, LANES_OF_WARP);
+        const int width = min_of(to - first, LANES_OF_WARP);
         const unsigned gaps = ~these & (width < 32 ? (1u << width) - 1 : WARP);
         from = first + 32 - __clz(gaps);
         ended = gaps;

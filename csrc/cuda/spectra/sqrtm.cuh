@@ -95,7 +95,7 @@ template <class W> __device__ inline int to_root(W &x) {
     if (lane() < N) x.balance[lane()] = element_of(static_cast<T>(finite ? without : without + OVERFLOWS));
     wait();
     without = 0;
-    EACH(int i = 0; i < least(N, LANES); i++) without += static_cast<int>(real_of(x.balance[i]));
+    EACH(int i = 0; i < min_of(N, LANES); i++) without += static_cast<int>(real_of(x.balance[i]));
     return without % OVERFLOWS + (without >= OVERFLOWS);
 }
 
@@ -127,7 +127,7 @@ __device__ inline int give_root(W &x, const Element *z, const smm_cuda_args &arg
         Number row[N];
         EACH_STEP(int j = 0; j < N && has; j++) {
             row[j] = {0, 0};
-            EACH(int k = 0; k <= least(COMPLEX ? j : j + 1, N - 1); k++)
+            EACH(int k = 0; k <= min_of(COMPLEX ? j : j + 1, N - 1); k++)
                 row[j] = multiply_add(z[i * Z_ROW + k * Z_COL], triangle_of(x)[k * ROW + j], row[j]);
         }
         EACH_STEP(int j = 0; j < N; j++) {

@@ -12,13 +12,13 @@
 #include "bidiagonal.cuh"
 #include "jacobi.cuh"
 
-constexpr bool WIDE = SMM_M < SMM_N;                           /* A is transposed */
-constexpr int M = most(SMM_M, SMM_N), N = least(SMM_M, SMM_N); /* of the tall matrix */
-constexpr int COLUMNS = FULL ? M : N;                          /* of its longer vectors */
+constexpr bool WIDE = SMM_M < SMM_N;                              /* A is transposed */
+constexpr int M = max_of(SMM_M, SMM_N), N = min_of(SMM_M, SMM_N); /* of the tall matrix */
+constexpr int COLUMNS = FULL ? M : N;                             /* of its longer vectors */
 constexpr int PITCH = FEW ? N : pitch_of(N); /* lanes have rows, or columns: either way in different banks */
 
-constexpr bool BY_JACOBI = N <= JACOBI_MOST;
-constexpr T TOLERANCE = static_cast<T>(most(COMPLEX ? 2 * N : N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
+constexpr bool BY_JACOBI = N <= JACOBI_MAX;
+constexpr T TOLERANCE = static_cast<T>(max_of(COMPLEX ? 2 * N : N, 4) * (DOUBLE ? 0x1p-53 : 0x1p-24));
 
 constexpr bool KEEPS_A = BY_JACOBI, KEEPS_R = BY_JACOBI || VECTORS; /* others read A from memory once more */
 
@@ -108,7 +108,7 @@ __device__ inline void reduce(Work &w) {
         EACH(int i = 0; i < M; i++) put(w.x, i * PITCH + place, w.a[i * PITCH + j], i * PITCH, N);
     }
     wait();
-    if constexpr (M <= JACOBI_MOST) sort_rows(w);
+    if constexpr (M <= JACOBI_MAX) sort_rows(w);
     factor_in_memory<M, N, PITCH>(w.x, w.tau);
     EACH(int e = lane(); e < N * N; e += LANES)
         w.r.at(e / N, e % N) = e / N <= e % N ? w.x[e / N * PITCH + e % N] : element_of(0);

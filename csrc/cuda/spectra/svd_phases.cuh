@@ -17,7 +17,7 @@ constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_F
 
 constexpr int TALL_OWN = (M + LANES - 1) / LANES; /* rows of A of a lane */
 constexpr int TALL_PITCH = pitch_of(M);           /* of columns of A V */
-constexpr int ROOM = most(M * PITCH, VECTORS ? N * TALL_PITCH : 1);
+constexpr int ROOM = max_of(M * PITCH, VECTORS ? N * TALL_PITCH : 1);
 
 /* Of column j what a reflector from the left takes off below its row, and the one from the right. */
 struct alignas(2 * sizeof(T)) Beside {
@@ -70,7 +70,7 @@ template <int FROM> __device__ inline void reduce_row(Group &own, T (&a)[TALL_OW
 #pragma unroll 4
     for (int i = k + 1; i < M; i++) {
         const T v = column[i * PITCH];
-        each_own([&](int r, int j) { w[r] = multiply_add(v, own.x[i * PITCH + least(j, N - 1)], w[r]); });
+        each_own([&](int r, int j) { w[r] = multiply_add(v, own.x[i * PITCH + min_of(j, N - 1)], w[r]); });
     }
     each_own([&](int r, int j) {
         w[r] = product(*tau, w[r]);
@@ -114,7 +114,7 @@ template <int FROM> __device__ inline void reduce_row(Group &own, T (&a)[TALL_OW
 }
 template <int FROM = 0> __device__ inline void reduce_rows(Group &own, T (&a)[TALL_OWN][N], const Chain &b) {
 #pragma unroll 1
-    for (int k = FROM; k < least(FROM + STEP, N); k++) reduce_row<FROM>(own, a, k, b);
+    for (int k = FROM; k < min_of(FROM + STEP, N); k++) reduce_row<FROM>(own, a, k, b);
     if constexpr (FROM + STEP < N) reduce_rows<FROM + STEP>(own, a, b);
 }
 
@@ -143,7 +143,7 @@ template <class A> __device__ inline T bidiagonalise(Group &own, const A &from, 
     T a[TALL_OWN][N];
     each_own<TALL_OWN>([&](int r, int i) {
 #pragma unroll
-        for (int j = 0; j < N; j++) a[r][j] = own.x[least(i, M - 1) * PITCH + j];
+        for (int j = 0; j < N; j++) a[r][j] = own.x[min_of(i, M - 1) * PITCH + j];
     });
     wait();
     reduce_rows(own, a, b);
@@ -168,7 +168,7 @@ __device__ inline void multiply(Group &own, const T (&v)[OWN][N]) {
         for (int k = 0; k < N; k++)
 #pragma unroll
             for (int i = 0; i < HEIGHT; i++) {
-                const T a = own.x[least(first + i, M - 1) * PITCH + k];
+                const T a = own.x[min_of(first + i, M - 1) * PITCH + k];
                 each_own([&](int r, int) {
                     sum[r][i] = k == 0 ? product(a, v[r][k]) : multiply_add(a, v[r][k], sum[r][i]);
                 });
@@ -185,7 +185,7 @@ __device__ inline void multiply(Group &own, const T (&v)[OWN][N]) {
 /* Columns of A V become R; reflectors come to rows of own.x, the diagonal of R to own.lines.s. */
 template <int FROM = 0> __device__ inline void factor_columns(Group &own, T (&x)[OWN][M]) {
 #pragma unroll 1
-    for (int k = FROM; k < least(FROM + STEP, N); k++) {
+    for (int k = FROM; k < min_of(FROM + STEP, N); k++) {
         T *const v = own.x + k * TALL_PITCH, *const tau = own.lines.tau + k;
         each_own([&](int r, int j) {
 #pragma unroll
@@ -209,7 +209,7 @@ template <class Large> __device__ inline void give_large(Group &own, const Large
     make_unit(x);
     form_columns<N, 0>(x, [&](int k, int i) { return own.x[k * TALL_PITCH + i]; }, own.lines.tau);
     each_own([&](int r, int j) {
-        const bool turned = own.lines.s[least(j, N - 1)] < 0;
+        const bool turned = own.lines.s[min_of(j, N - 1)] < 0;
 #pragma unroll
         for (int i = 0; i < M; i++) x[r][i] = (turned ? -x[r][i] : x[r][i]) + T(0);
     });

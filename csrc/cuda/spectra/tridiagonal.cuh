@@ -31,7 +31,7 @@ __device__ inline T apart(T d, T e, T d_next) {
 __device__ inline bool counts_by_far(T e, T d, T d_next) {
     constexpr int FAR = DOUBLE ? 50 << 20 : 21 << 23, FLOOR = DOUBLE ? (1023 - 449) << 20 : (127 - 54) << 23;
     const int size = leading(e) & 0x7fffffff;
-    const int beside = most(leading(d) & 0x7fffffff, leading(d_next) & 0x7fffffff);
+    const int beside = max_of(leading(d) & 0x7fffffff, leading(d_next) & 0x7fffffff);
     return size >= FLOOR && size >= beside - FAR;
 }
 

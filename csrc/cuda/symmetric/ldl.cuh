@@ -10,12 +10,12 @@
 constexpr bool HERMITIAN = COMPLEX && !(SMM_FORM & 256); /* SMM_SYMMETRIC */
 constexpr int N = SMM_N, TRIANGLE = N * (N + 1) / 2;
 constexpr bool UPPER = SMM_FORM & 1, FACTORS = SMM_OP != SMM_OP_LDL_SOLVE, SOLVES = SMM_OP != SMM_OP_LDL;
-constexpr int COLUMNS = SOLVES ? least(most(SMM_K, 1), LANES) : 0; /* of right-hand sides, at a time */
+constexpr int COLUMNS = SOLVES ? min_of(max_of(SMM_K, 1), LANES) : 0; /* of right-hand sides, at a time */
 
 /* The triangle; beside it first the columns of a step, then right-hand sides. An odd number of times LANES elements,
  * with the pivots, so that the matrices of a warp lie in different banks. */
 constexpr int OF_STEP = FACTORS ? 2 * N : 0, OF_RIGHTS = N * COLUMNS;
-constexpr int BESIDE = most(OF_STEP, OF_RIGHTS), OF_PIVOTS = ceil_div(N * sizeof(int), sizeof(Element));
+constexpr int BESIDE = max_of(OF_STEP, OF_RIGHTS), OF_PIVOTS = ceil_div(N * sizeof(int), sizeof(Element));
 constexpr int ELEMENTS = elements_apart(TRIANGLE + BESIDE + OF_PIVOTS, sizeof(Element)) - OF_PIVOTS;
 
 struct Work {

@@ -2,9 +2,9 @@
 #include "../plan.h"
 
 bool smm_triangular_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MOST_ROWS = 16 };
+    enum { MAX_ROWS = 16 };
     if (p->op != SMM_OP_LU_SOLVE && p->op != SMM_OP_CHO_SOLVE && p->op != SMM_OP_SOLVE_TRIANGULAR) return false;
-    if (!smm_cuda_whole_matrices(p, x, grid) || ceil_div(p->n, x->lanes) > MOST_ROWS) return false;
+    if (!smm_cuda_whole_matrices(p, x, grid) || ceil_div(p->n, x->lanes) > MAX_ROWS) return false;
     const bool several = p->k > 1, by_lu = p->op == SMM_OP_LU_SOLVE;
     const int numbers = grid->matrices * p->n;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0 &&
@@ -16,10 +16,10 @@ bool smm_triangular_lanes_fits(const smm_cuda_problem *p, const smm_cuda_paramet
 }
 
 void smm_triangular_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    enum { MOST_LANES = 16 };
-    const int by_rows = p->n <= 3 ? 1 : p->n <= 6 ? 2 : p->n <= 12 ? 4 : p->n <= 16 ? 8 : MOST_LANES;
+    enum { MAX_LANES = 16 };
+    const int by_rows = p->n <= 3 ? 1 : p->n <= 6 ? 2 : p->n <= 12 ? 4 : p->n <= 16 ? 8 : MAX_LANES;
     const int fewest = p->n <= 3 ? 1 : p->n <= 6 ? 2 : p->n <= 24 ? 4 : 8; /* fewer have too many matrices in a block */
-    const int column_major = least(MOST_LANES, most(fewest, power_of_two(ceil_div(p->k, SMM_CUDA_OWN))));
+    const int column_major = min_of(MAX_LANES, max_of(fewest, power_of_two(ceil_div(p->k, SMM_CUDA_OWN))));
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_triangular_lanes,
                                .lanes = p->k > 1 ? column_major : by_rows,
                                .threads = 64,

@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     __syncthreads();
 
     /* Threads beyond the last matrix compute it once more and store nothing. */
-    const int q = least(threadIdx.x / LANES, count - 1);
+    const int q = min_of(threadIdx.x / LANES, count - 1);
     const bool mine = threadIdx.x / LANES < count;
     const long long matrix = first + q;
     T *image = shared + shift + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * ImageA::MATRIX);

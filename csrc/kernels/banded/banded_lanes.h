@@ -3,7 +3,7 @@
  * workspace: rows of n numbers. Pivots are compared by num_size; positive definite matrices are Hermitian. */
 
 INLINE intptr_t banded_bytes(const smm_call *call, intptr_t rows) {
-    return call->n * (rows + least(SIDES, call->k)) * (intptr_t)sizeof(num);
+    return call->n * (rows + min_of(SIDES, call->k)) * (intptr_t)sizeof(num);
 }
 
 /* info becomes j + 1 where a pivot is useless, the first time. */
@@ -93,9 +93,9 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
     const smm_solve_tridiagonal_operands *o = &call->solve_tridiagonal;
     num *const workspace = smm_kernel_workspace(), *const x = workspace + 4 * n;
     const tridiagonal t = {workspace, workspace + n, workspace + 2 * n, workspace + 3 * n,
-                           (uint32_t *)(x + n * least(SIDES, call->k))};
+                           (uint32_t *)(x + n * min_of(SIDES, call->k))};
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         KERNEL(banded_load)(t.dl, &o->dl, q, n - 1, 1, count);
         KERNEL(banded_load)(t.d, &o->d, q, n, 1, count);
         KERNEL(banded_load)(t.du, &o->du, q, n - 1, 1, count);
@@ -103,7 +103,7 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += SIDES) {
             if (!smm_kernel_should_continue(n, k)) return;
-            const intptr_t width = least(SIDES, call->k - k);
+            const intptr_t width = min_of(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(banded_load)(x, &b, q, n, width, count);
             if (width == 1)
@@ -135,7 +135,7 @@ static intptr_t KERNEL(banded_lanes_workspace)(const smm_call *call) {
 INLINE vec banded_factor(num *w, vec *pivots, intptr_t n, intptr_t lower, intptr_t all) {
     vec info = lane_set(0);
     for (intptr_t j = 0; j < n; j++) {
-        const intptr_t below = least(lower, n - 1 - j), right = least(all, n - 1 - j);
+        const intptr_t below = min_of(lower, n - 1 - j), right = min_of(all, n - 1 - j);
         num *const at_j = w + all * n + j; /* (j + t, j + s) is at_j[(t - s) * n + s] */
         vec most = num_size(*at_j), pivot = lane_set(0);
         for (intptr_t t = 1; t <= below; t++) {
@@ -165,7 +165,7 @@ INLINE vec banded_factor(num *w, vec *pivots, intptr_t n, intptr_t lower, intptr
 INLINE void banded_solve(const num *w, const vec *pivots, num *x, intptr_t n, intptr_t width, intptr_t lower,
                          intptr_t all) {
     for (intptr_t j = 0; j < n; j++) {
-        const intptr_t below = least(lower, n - 1 - j);
+        const intptr_t below = min_of(lower, n - 1 - j);
         num *const x_j = x + j * width;
         for (intptr_t t = 1; t <= below; t++) {
             const mask here = lane_equal(pivots[j], lane_set((T)t));
@@ -179,7 +179,7 @@ INLINE void banded_solve(const num *w, const vec *pivots, num *x, intptr_t n, in
         const divisor p = divisor_of(w[all * n + j]);
         const num r = num_reciprocal(&p);
         for (intptr_t k = 0; k < width; k++) x_j[k] = num_quotient(x_j[k], &p, r);
-        for (intptr_t s = 1; s <= least(all, j); s++)
+        for (intptr_t s = 1; s <= min_of(all, j); s++)
             numbers_subtract(x_j - s * width, w[(all - s) * n + j], x_j, width);
     }
 }
@@ -192,7 +192,7 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
     num *const w = (num *)(pivots + n), *const x = w + 2 * m * n;
     for (intptr_t q = first, count; q < last; q += count) {
         const intptr_t lower = smm_lower_of(call, q);
-        for (count = 1; count < least(LANES, last - q); count++) /* side by side only if equal */
+        for (count = 1; count < min_of(LANES, last - q); count++) /* side by side only if equal */
             if (smm_lower_of(call, q + count) != lower) break;
         if (lower < 0) { /* nothing tells which diagonals these are */
             lanes_store_int(&o->info, q, lane_set(-1), count);
@@ -205,7 +205,7 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += SIDES) {
             if (!smm_kernel_should_continue(n, k)) return;
-            const intptr_t width = least(SIDES, call->k - k);
+            const intptr_t width = min_of(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(banded_load)(x, &b, q, n, width, count);
             banded_solve(w, pivots, x, n, width, lower, all);
@@ -229,7 +229,7 @@ INLINE void banded_pos_solve(const num *diagonal, intptr_t step, const vec *r, n
     for (intptr_t j = 0; j < n; j++) {
         num *const x_j = x + j * width;
         const num *const l = diagonal + j;
-        const intptr_t rows = least(below, n - 1 - j);
+        const intptr_t rows = min_of(below, n - 1 - j);
         for (intptr_t c = 0; c < width; c++) {
             const num y = x_j[c] = num_scale(x_j[c], r[j]);
             for (intptr_t t = 1; t <= rows && PARTS == 1; t++)
@@ -240,7 +240,7 @@ INLINE void banded_pos_solve(const num *diagonal, intptr_t step, const vec *r, n
     for (intptr_t j = n - 1; j >= 0; j--) {
         num *const x_j = x + j * width;
         const num *const l = diagonal + j;
-        const intptr_t rows = least(below, n - 1 - j);
+        const intptr_t rows = min_of(below, n - 1 - j);
         for (intptr_t t = rows; t >= 1 && PARTS > 1; t--)
             numbers_subtract(x_j, num_conj(l[t * step]), x_j + t * width, width);
         for (intptr_t c = 0; c < width; c++) {
@@ -262,12 +262,12 @@ static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intpt
     num *const diagonal = upper ? w + (m - 1) * n : w;
     const intptr_t step = upper ? 1 - n : n;
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         vec info = lane_set(0);
         KERNEL(banded_load)(w, &o->ab, q, m, n, count);
         for (intptr_t e = 0; e < m * n && upper && PARTS > 1; e++) w[e] = num_conj(w[e]);
         for (intptr_t j = 0; j < n; j++) {
-            const intptr_t below = least(m - 1, n - 1 - j);
+            const intptr_t below = min_of(m - 1, n - 1 - j);
             num *const l = diagonal + j;
             const vec pivot = num_re(*l);
             const mask bad = ~lane_greater(pivot, lane_set(0));
@@ -284,7 +284,7 @@ static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intpt
         lanes_store_int(&o->info, q, info, count);
         for (intptr_t k = 0; k < call->k; k += SIDES) {
             if (!smm_kernel_should_continue(n, k)) return;
-            const intptr_t width = least(SIDES, call->k - k);
+            const intptr_t width = min_of(SIDES, call->k - k);
             const smm_operand b = numbers_columns(o->b, k), to = numbers_columns(o->x, k);
             KERNEL(banded_load)(x, &b, q, n, width, count);
             banded_pos_solve(diagonal, step, r, x, n, width, m - 1);

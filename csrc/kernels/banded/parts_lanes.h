@@ -44,7 +44,7 @@ SHARED void KERNEL(parts_store)(const smm_operand *line, intptr_t high, const nu
     const bool inside = at.first >= 0 && parts_end(&at) <= high;
     const smm_operand to = inside ? parts_line(line, &at) : parts_line_of_copy(&copy, &at);
     KERNEL(numbers_store)(&to, 0, x, at.rows, 1, at.count);
-    for (intptr_t i = at.first < 0 ? 0 : at.first; i < least(parts_end(&at), high) && !inside; i++)
+    for (intptr_t i = at.first < 0 ? 0 : at.first; i < min_of(parts_end(&at), high) && !inside; i++)
         memcpy((char *)line->data + i * line->row, copy.x[i - at.first], sizeof *copy.x);
 }
 
@@ -64,7 +64,7 @@ SHARED int32_t KERNEL(parts_first_useless)(const smm_level *x, const num *d, par
     for (intptr_t t = 0; t < at.rows; t++) {
         const uint32_t bad = lane_bits(num_is_useless(d[t]));
         for (intptr_t l = 0; l < at.count && t % PART_ROWS; l++)
-            if (bad >> l & 1) row = least(row, 1 + (at.first + l * at.apart + t) * x->apart);
+            if (bad >> l & 1) row = min_of(row, 1 + (at.first + l * at.apart + t) * x->apart);
     }
     return (int32_t)row;
 }
@@ -74,7 +74,7 @@ static int32_t KERNEL(parts_reduce)(const smm_level *x, const smm_level *to, int
     num b[WINDOW_ROWS];
     int32_t row = SMM_NO_ROW;
     for (intptr_t q = begin; q < end; q += LANES) {
-        const intptr_t count = least(LANES, end - q);
+        const intptr_t count = min_of(LANES, end - q);
         const parts_place at = {(q - 1) * PART_ROWS, PART_ROWS, WINDOW_ROWS, count}, separators = {q, 1, 1, count};
         mask bad = lane_equal(lane_set(0), lane_set(1));
         parts_load_matrix(&w, x, at);
@@ -92,7 +92,7 @@ static int32_t KERNEL(parts_reduce)(const smm_level *x, const smm_level *to, int
         KERNEL(parts_store)(&to->dl, to->n, &dl, separators);
         KERNEL(parts_store)(&to->d, to->n, &w.d[PART_ROWS], separators);
         KERNEL(parts_store)(&to->du, to->n, &du, separators);
-        if (lane_any(bad)) row = (int32_t)least(row, KERNEL(parts_first_useless)(x, w.d, at));
+        if (lane_any(bad)) row = (int32_t)min_of(row, KERNEL(parts_first_useless)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
             const smm_operand from = numbers_columns(x->b, k), sides = numbers_columns(to->b, k);
             KERNEL(parts_load)(b, &from, 0, x->n, 0, at);
@@ -112,7 +112,7 @@ static int32_t KERNEL(parts_substitute)(const smm_level *x, const smm_level *fro
     num b[PART_ROWS + 1];
     int32_t row = SMM_NO_ROW;
     for (intptr_t q = begin; q < end; q += LANES) {
-        const intptr_t count = least(LANES, end - q);
+        const intptr_t count = min_of(LANES, end - q);
         const parts_place at = {q * PART_ROWS - !from->n, PART_ROWS, PART_ROWS, count}, left = {q, 1, 1, count};
         const parts_place right = {q + 1, 1, 1, count};
         parts_load_matrix(&w, x, at); /* of the last level, which has no separators, from row -1 on */
@@ -122,7 +122,7 @@ static int32_t KERNEL(parts_substitute)(const smm_level *x, const smm_level *fro
             w.d[t] = num_fnma(w.dl[t], w.du[t - 1], w.d[t]);
             bad |= num_is_useless(w.d[t]);
         }
-        if (lane_any(bad)) row = (int32_t)least(row, KERNEL(parts_first_useless)(x, w.d, at));
+        if (lane_any(bad)) row = (int32_t)min_of(row, KERNEL(parts_first_useless)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
             const smm_operand sides = numbers_columns(x->b, k), to = numbers_columns(x->x, k);
             const smm_operand separators = numbers_columns(from->x, k);

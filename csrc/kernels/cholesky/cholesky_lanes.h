@@ -10,7 +10,7 @@ enum { TILE = VECTOR_REGISTERS >= 32 ? 5 - PARTS : 4 - PARTS };
  * from its first row, is at panel_of(p)[j * TILE + i], for j up to the panel's last row. Of complex numbers it is part
  * of the matrix, row after row, or from the last element of that back. */
 enum {
-    PANELS = (SMM_MOST_ORDER + TILE - 1) / TILE,
+    PANELS = (SMM_MAX_ORDER + TILE - 1) / TILE,
     PANELS_SIZE = PARTS == 1 ? TILE * TILE * PANELS * (PANELS + 1) / 2 : NUMBERS
 };
 typedef struct triangle {
@@ -132,7 +132,7 @@ INLINE void triangle_load(num *l, const smm_operand *from, intptr_t q, intptr_t 
  * Nothing is transposed for zeros alone. */
 INLINE void cholesky_store_vectors(T *to, intptr_t batch, const vec *row, intptr_t i, intptr_t n) {
     for (intptr_t end = LANES; end < n + LANES; end += LANES) {
-        const intptr_t j = least(end, n) - LANES;
+        const intptr_t j = min_of(end, n) - LANES;
         if (j + LANES <= i + 1) {
             lanes_store_vector(to + j, batch, row + j * TILE, TILE);
         } else if (j > i) {
@@ -149,7 +149,7 @@ INLINE void cholesky_store_vectors(T *to, intptr_t batch, const vec *row, intptr
 INLINE void cholesky_store_row(const smm_operand *to, intptr_t q, const vec *l, intptr_t i, intptr_t n,
                                intptr_t count) {
     const vec *row = panel_element(l, i, 0);
-    vec x[SMM_MOST_ORDER];
+    vec x[SMM_MAX_ORDER];
     smm_operand c = *to;
     c.data = (char *)c.data + i * c.row;
     const strides s = strides_of(&c);
@@ -172,7 +172,7 @@ SHARED void KERNEL(cholesky_store_dense)(T *to, intptr_t batch, const vec *l, in
     const intptr_t size = n * n, end = last < n ? last * n / LANES * LANES : size;
     const vec zero = lane_set(0);
     for (intptr_t e = first * n / LANES * LANES; e < end; e += LANES) {
-        const uint32_t at = (uint32_t)least(e, size - LANES);
+        const uint32_t at = (uint32_t)min_of(e, size - LANES);
         const intptr_t i = at / (uint32_t)n, j = at % (uint32_t)n;
         const vec *const row = panel_element(l, i, 0), *const next = panel_element(l, i + 1, 0);
         vec x[LANES];
@@ -217,16 +217,16 @@ INLINE void cholesky_store(const smm_operand *to, intptr_t q, num *l, intptr_t n
 
 static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
-    enum { ROWS = LANES * (TILE * SMM_MOST_ORDER + LANES) * sizeof(T) };
+    enum { ROWS = LANES * (TILE * SMM_MAX_ORDER + LANES) * sizeof(T) };
     _Static_assert(PANELS_SIZE * sizeof(num) + ROWS <= SMM_KERNEL_WORKSPACE, "workspace of cholesky_lanes");
     num *const l = smm_kernel_workspace();
     const triangle t = {l, n, 1};
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         const T *next = ahead_of(&call->cholesky.a, q, PARTS * LANES * n * n);
-        vec r[SMM_MOST_ORDER], info = lane_set(0);
+        vec r[SMM_MAX_ORDER], info = lane_set(0);
         for (intptr_t i = 0; i < n; i += TILE) {
-            const intptr_t rows = least(TILE, n - i);
+            const intptr_t rows = min_of(TILE, n - i);
             triangle_load(l, &call->cholesky.a, q, n, false, i, i + rows, count);
             cholesky_panel(t, r, &info, i, rows);
             if (cold) prefetch(next + PARTS * i * LANES * n, PARTS * rows * LANES * n);
@@ -242,14 +242,14 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
 enum { CHOLESKY_WORKSPACE = 16 * 16 };
 INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         const T *next = ahead_of(&call->cholesky.a, q, PARTS * LANES * n * n);
         num a[CHOLESKY_WORKSPACE];
         vec info = lane_set(0);
         KERNEL(numbers_load)(a, &call->cholesky.a, q, n, n, count);
         UNROLLED(int j = 0; j < n; j++) {
             if (j % 4 == 0 && cold) /* not at each of these short steps */
-                prefetch(next + PARTS * j * LANES * n, PARTS * least(4, n - j) * LANES * n);
+                prefetch(next + PARTS * j * LANES * n, PARTS * min_of(4, n - j) * LANES * n);
             const vec r = cholesky_pivot(&a[j * n + j], &info, j);
             UNROLLED(int i = j + 1; i < n; i++) {
                 a[i * n + j] = num_scale(a[i * n + j], r);

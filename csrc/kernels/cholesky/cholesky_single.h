@@ -48,15 +48,15 @@ INLINE bool cholesky_single_column(numbers_matrix l, intptr_t k, intptr_t last) 
 }
 
 /* One c128 matrix of order 32, 64 and 128 took 3.2, 5.7 and 9.4 times as long in the lanes, one of f64 1.7, 3 and 4.
- * LANES matrices of more bytes than CHOLESKY_LANES_MOST leave the caches of a core: then one at a time is faster for
+ * LANES matrices of more bytes than CHOLESKY_LANES_MAX leave the caches of a core: then one at a time is faster for
  * any number of them (AMD EPYC family 26 model 2, AVX-512, November 2026). */
 enum {
     CHOLESKY_SINGLE_FIRST = PARTS == 1 ? 192 : 16 * LANES,
     CHOLESKY_SINGLE_EACH = PARTS == 1 ? 240 : 9 * LANES,
-    CHOLESKY_LANES_MOST = 3 << 19
+    CHOLESKY_LANES_MAX = 3 << 19
 };
 static unsigned cholesky_single_needs(const smm_call *call) {
-    if (call->n * call->n * (intptr_t)sizeof(num) > CHOLESKY_LANES_MOST) return 0;
+    if (call->n * call->n * (intptr_t)sizeof(num) > CHOLESKY_LANES_MAX) return 0;
     return single_needs(call->batch, call->n, CHOLESKY_SINGLE_FIRST, CHOLESKY_SINGLE_EACH);
 }
 
@@ -70,7 +70,7 @@ static void KERNEL(cholesky_single)(const smm_call *call, intptr_t first, intptr
         intptr_t info = 0;
         single_load(l, &a, q);
         for (intptr_t k = 0, end; k < n; k = end) {
-            end = least(k + SINGLE_HEIGHT, n);
+            end = min_of(k + SINGLE_HEIGHT, n);
             if (end - k == SINGLE_HEIGHT)
                 cholesky_single_panel(l, k, k, SINGLE_HEIGHT);
             else

@@ -6,8 +6,8 @@ enum { WIDTH = PARTS == 1 ? TILE : 2 };
 
 /* A lower triangle, and the reciprocals of its diagonal. */
 typedef struct triangular {
-    num l[PANELS_SIZE], r[SMM_MOST_ORDER];
-    num x[SMM_MOST_ORDER * SIDES]; /* right-hand sides, and their solutions */
+    num l[PANELS_SIZE], r[SMM_MAX_ORDER];
+    num x[SMM_MAX_ORDER * SIDES]; /* right-hand sides, and their solutions */
     triangle t;
     vec info;
     bool plain; /* every element of the diagonal has a reciprocal */
@@ -123,7 +123,7 @@ INLINE void solve_columns(const triangular *w, num *x, intptr_t ld, intptr_t n, 
     const intptr_t panels = (n + TILE - 1) / TILE;
     for (intptr_t p = 0; p < panels; p++) {
         const intptr_t i0 = TILE * (backward ? panels - 1 - p : p);
-        switch (least(TILE, n - i0)) {
+        switch (min_of(TILE, n - i0)) {
         case 1: solve_tile(w, x, ld, n, i0, backward, 1, cols); break;
         case 2: solve_tile(w, x, ld, n, i0, backward, TILE < 2 ? TILE : 2, cols); break;
         case 3: solve_tile(w, x, ld, n, i0, backward, TILE < 3 ? TILE : 3, cols); break;
@@ -155,7 +155,7 @@ INLINE void solve_right_sides(triangular *w, const smm_call *call, intptr_t q, i
                               bool both) {
     const intptr_t n = call->n;
     for (intptr_t k = 0; k < call->k; k += SIDES) {
-        const intptr_t width = least(SIDES, call->k - k);
+        const intptr_t width = min_of(SIDES, call->k - k);
         const smm_operand b = numbers_columns(call->solve_triangular.b, k);
         const smm_operand c = numbers_columns(call->solve_triangular.x, k);
         num *const x = w->x;
@@ -175,7 +175,7 @@ static void KERNEL(triangular_lanes)(const smm_call *call, intptr_t first, intpt
     const bool both = call->op == SMM_OP_CHO_SOLVE, reversed = call->form & SMM_UPPER && !both;
     triangular *const w = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         load_triangle(w, call, q, count, cold);
         lanes_store_int(&call->solve_triangular.info, q, w->info, count);
         solve_right_sides(w, call, q, count, reversed, both);
@@ -191,13 +191,13 @@ static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr
     w->t = (triangle){w->l, n, 1};
     w->unit = false;
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         const T *next = ahead_of(&a, q, PARTS * LANES * n * n);
-        vec r[SMM_MOST_ORDER];
+        vec r[SMM_MAX_ORDER];
         w->info = lane_set(0);
         w->plain = true;
         for (intptr_t i = 0; i < n; i += TILE) {
-            const intptr_t rows = least(TILE, n - i);
+            const intptr_t rows = min_of(TILE, n - i);
             triangle_load(w->l, &a, q, n, false, i, i + rows, count);
             if (upper && !i) triangle_conjugate(w->l, n);
             if (cold) prefetch(next + PARTS * i * LANES * n, PARTS * rows * LANES * n);

@@ -65,7 +65,7 @@ INLINE vec expm_norm(const num *a, intptr_t n, intptr_t step) {
 /* |abs(T)^k|, by a row of ones. */
 INLINE vec expm_norm_of_power(const expm_stack *x, int k) {
     const intptr_t n = x->n;
-    vec *size = (vec *)x->p, row[SMM_MOST_ORDER], next[SMM_MOST_ORDER], most = lane_set(0);
+    vec *size = (vec *)x->p, row[SMM_MAX_ORDER], next[SMM_MAX_ORDER], most = lane_set(0);
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; j < n; j++) size[i * n + j] = num_size(x->t1[i * x->step + j]);
     for (intptr_t j = 0; j < n; j++) row[j] = lane_set(1);
@@ -118,7 +118,7 @@ INLINE double expm_scale(expm_stack *x, vec size) {
     lane_store(lane, size);
     for (int l = 0; l < LANES; l++) {
         x->e[l] = smm_scaling_exponent(EXPM_DOUBLE, (double)lane[l]);
-        x->s[l] = smm_most_squarings(EXPM_DOUBLE, (double)lane[l]);
+        x->s[l] = smm_max_squarings(EXPM_DOUBLE, (double)lane[l]);
         large |= x->e[l] > 0;
     }
     if (large) {
@@ -257,9 +257,9 @@ INLINE num expm_pivot(const expm_stack *x, intptr_t k, intptr_t begin, intptr_t 
 /* P becomes Q^-1 P: elimination with partial pivoting, by panels. */
 SHARED void KERNEL(expm_divide)(const expm_stack *x) {
     const intptr_t n = x->n, step = x->step;
-    num *const q = x->q, *const p = x->p, back[SMM_MOST_ORDER];
+    num *const q = x->q, *const p = x->p, back[SMM_MAX_ORDER];
     for (intptr_t k = 0; k < n; k += EXPM_PANEL) {
-        const intptr_t end = least(k + EXPM_PANEL, n);
+        const intptr_t end = min_of(k + EXPM_PANEL, n);
         for (intptr_t t = k; t < end; t++) back[t] = expm_pivot(x, t, k, end);
         for (intptr_t t = k + 1; t < end; t++)
             for (intptr_t s = k; s < t; s++) {
@@ -414,5 +414,5 @@ static void KERNEL(expm_lanes)(const smm_call *call, intptr_t first, intptr_t la
                     .n = n,
                     .step = step};
     (void)cold;
-    for (intptr_t q = first; q < last; q += LANES) KERNEL(expm_group)(call, q, least(LANES, last - q), &x);
+    for (intptr_t q = first; q < last; q += LANES) KERNEL(expm_group)(call, q, min_of(LANES, last - q), &x);
 }

@@ -5,8 +5,8 @@
 INLINE mask is_not_number(vec x) { return ~lane_equal(x, x); }
 
 INLINE T unit_roundoff(void) { return (sizeof(T) == 4 ? (T)FLT_EPSILON : (T)DBL_EPSILON) / 2; }
-INLINE T least_size(intptr_t n) { return (T)(n + 1) * least_normal(); }
-INLINE T safe_size(intptr_t n) { return least_size(n) / unit_roundoff(); }
+INLINE T min_size(intptr_t n) { return (T)(n + 1) * smallest_normal(); }
+INLINE T safe_size(intptr_t n) { return min_size(n) / unit_roundoff(); }
 
 /* Quotients |r|_i / w_i, where 0 / 0 is 0: the largest, and their sum. None is negative, so the sum is NaN only if one
  * of them is. */
@@ -15,7 +15,7 @@ typedef struct quotients {
 } quotients;
 
 INLINE void quotients_add(quotients *q, vec size, vec w, intptr_t n) {
-    const vec small = lane_set(least_size(n));
+    const vec small = lane_set(min_size(n));
     const mask is_safe = lane_greater(w, lane_set(safe_size(n)));
     const vec above = lane_select(is_safe, size, lane_add(size, small));
     vec ratio = lane_div(above, lane_select(is_safe, w, lane_add(w, small)));

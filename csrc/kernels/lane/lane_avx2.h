@@ -165,10 +165,10 @@ INLINE void block_transpose(block_row x[BLOCK]) {
 #include "shuffles_f32.h"
 #endif
 
-/* x[i] lane j = p[j * n + i]: of n >= STRIP_LEAST columns, or LANES, as many rows as 128 bits hold. Halves of vectors
+/* x[i] lane j = p[j * n + i]: of n >= STRIP_MIN columns, or LANES, as many rows as 128 bits hold. Halves of vectors
  * are loaded to where they belong, so that nothing crosses lanes. */
 #define SMM_LANE_STRIPS
-enum { STRIP = LANES / 2, STRIP_LEAST = sizeof(T) == 8 ? 2 : 3 };
+enum { STRIP = LANES / 2, STRIP_MIN = sizeof(T) == 8 ? 2 : 3 };
 #if defined(SMM_KERNELS_F64)
 INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
     vec y[2];

@@ -250,7 +250,7 @@ INLINE void lane_transpose_quads(vec x[4]) {
 /* x[i] lane j = p[j * n + i]: four rows of n >= 4 columns, or LANES. Quarters and halves of vectors are loaded to where
  * they belong, so that nothing crosses lanes. */
 #define SMM_LANE_STRIPS
-enum { STRIP = 4, STRIP_LEAST = 4 };
+enum { STRIP = 4, STRIP_MIN = 4 };
 INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
     UNROLLED(int j = 0; j < 4; j++) {
         x[j] = _mm512_zextpd256_pd512(_mm256_loadu_pd(p + j * n));
@@ -313,7 +313,7 @@ INLINE vec lane_load_column(const T *p, intptr_t step) {
     return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
 }
 #define SMM_LANE_STRIPS
-enum { STRIP = 4, STRIP_LEAST = 4 };
+enum { STRIP = 4, STRIP_MIN = 4 };
 INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
     UNROLLED(int j = 0; j < 4; j++) {
         x[j] = _mm512_zextps128_ps512(_mm_loadu_ps(p + j * n));

@@ -4,12 +4,12 @@
  * matrix, written over vectors. When fewer than LANES matrices are left the last one fills the other lanes. */
 #include <float.h>
 
-INLINE T least_normal(void) { return sizeof(T) == 4 ? (T)FLT_MIN : (T)DBL_MIN; }
+INLINE T smallest_normal(void) { return sizeof(T) == 4 ? (T)FLT_MIN : (T)DBL_MIN; }
 
 /* Where x is neither zero, subnormal, infinite nor NaN. */
 INLINE mask lane_normal(vec x) {
     const vec size = lane_abs(x);
-    return lane_greater(lane_set(INFINITY), size) & ~lane_greater(lane_set(least_normal()), size);
+    return lane_greater(lane_set(INFINITY), size) & ~lane_greater(lane_set(smallest_normal()), size);
 }
 
 /* Sums of squares outside of low .. high have lost digits to underflow, or may overflow; then x is scaled by a power of
@@ -28,10 +28,10 @@ INLINE mask lane_normal(vec x) {
 
 /* Magnitudes this far from 1 are brought near it before anything is squared. */
 #if defined(SMM_KERNELS_F64)
-enum { FAR_EXPONENT = 200, MOST_EXPONENT = 1000 };
+enum { FAR_EXPONENT = 200, MAX_EXPONENT = 1000 };
 #define ROUNDOFF ((T)0x1p-53)
 #else
-enum { FAR_EXPONENT = 20, MOST_EXPONENT = 120 };
+enum { FAR_EXPONENT = 20, MAX_EXPONENT = 120 };
 #define ROUNDOFF ((T)0x1p-24)
 #endif
 
@@ -40,7 +40,7 @@ static T scale_to_one(T x) {
     const T far = (T)ldexp(1, FAR_EXPONENT);
     if (!(x > 0) || isinf(x) || (x >= 1 / far && x <= far)) return 1;
     const int e = ilogb(x);
-    return (T)ldexp(1, e > MOST_EXPONENT ? -MOST_EXPONENT : e < -MOST_EXPONENT ? MOST_EXPONENT : -e);
+    return (T)ldexp(1, e > MAX_EXPONENT ? -MAX_EXPONENT : e < -MAX_EXPONENT ? MAX_EXPONENT : -e);
 }
 
 INLINE vec lane_scale_to_one(vec x) {
@@ -399,8 +399,8 @@ SHARED void KERNEL(lanes_store_ints)(const smm_operand *to, intptr_t q, const ve
 #if defined(SMM_LANE_ZIP)
     enum { INTS = sizeof(T) / sizeof(int32_t) };
     const intptr_t size = sizeof(T), whole = n / INTS;
-    if (to->data && to->row == sizeof(int32_t) && to->batch % size == 0 && whole > 1 && n <= SMM_MOST_ORDER) {
-        vec y[SMM_MOST_ORDER / INTS];
+    if (to->data && to->row == sizeof(int32_t) && to->batch % size == 0 && whole > 1 && n <= SMM_MAX_ORDER) {
+        vec y[SMM_MAX_ORDER / INTS];
         for (; i < whole * INTS; i += INTS) y[i / INTS] = lane_ints(x + i);
         KERNEL(lanes_store_run)((T *)((char *)to->data + q * to->batch), to->batch / size, y, 1, whole, count);
     }
@@ -498,7 +498,7 @@ INLINE void triangle_load_columns(vec *l, triangle_element *at, const smm_operan
     const strides s = strides_of(from);
     const T *p = (const T *)from->data + q * s.batch;
     for (intptr_t j = 0; j < n; j++) {
-        vec x[SMM_MOST_ORDER];
+        vec x[SMM_MAX_ORDER];
         const T *column = p + (reversed ? (n - 1 - j) * s.col : j * s.col + j);
         KERNEL(lanes_load_run)(reversed ? x + n - 1 : x + j, reversed ? -1 : 1, column, s.batch, n - j, count);
         for (intptr_t i = j; i < n; i++) *at(l, i, j) = x[i];

@@ -67,7 +67,7 @@ INLINE vec num_modulus(num x) {
 /* x / |x|; of tiny ones 1. */
 INLINE num num_phase(num x) {
     const vec size = num_modulus(x);
-    return num_select(lane_greater(size, lane_set(least_normal())), num_unscale(x, size), num_set(1));
+    return num_select(lane_greater(size, lane_set(smallest_normal())), num_unscale(x, size), num_set(1));
 }
 
 /* sum - a x without error, so far as it is added to `rest`. */
@@ -181,9 +181,9 @@ SHARED void KERNEL(numbers_load)(num *x, const smm_operand *from, intptr_t q, in
             KERNEL(lanes_load_run)((vec *)(x + i * cols), 1, p + i * s.row, s.batch, PARTS * length, count);
         return;
     }
-    if (s.row == PARTS && rows <= SMM_MOST_ORDER) {
+    if (s.row == PARTS && rows <= SMM_MAX_ORDER) {
         for (intptr_t j = 0; j < cols; j++) {
-            num y[SMM_MOST_ORDER];
+            num y[SMM_MAX_ORDER];
             KERNEL(lanes_load_run)((vec *)y, 1, p + j * s.col, s.batch, PARTS * rows, count);
             for (intptr_t i = 0; i < rows; i++) x[i * cols + j] = y[i];
         }

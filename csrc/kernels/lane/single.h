@@ -8,8 +8,8 @@
 enum {
     SINGLE_STRIP = VECTOR_REGISTERS / 8 >= PARTS ? VECTOR_REGISTERS / 8 / PARTS : 1, /* vectors of a row at a time */
     SINGLE_HEIGHT = 4,                                                               /* rows of a product at a time */
-    SINGLE_STEP = (SMM_MOST_ORDER + LANES - 1) / LANES | 1,
-    SINGLE_NUMBERS = SMM_MOST_ORDER * SINGLE_STEP
+    SINGLE_STEP = (SMM_MAX_ORDER + LANES - 1) / LANES | 1,
+    SINGLE_NUMBERS = SMM_MAX_ORDER * SINGLE_STEP
 };
 
 /* So many vectors hold a row; rows begin an odd number of them apart, so that columns do not crowd L1. */
@@ -50,7 +50,7 @@ INLINE unsigned single_needs(intptr_t batch, intptr_t order, intptr_t first, int
     const intptr_t beyond = order * LANES - first;
     return beyond >= 0 && batch - 1 <= beyond / each ? 0 : SMM_SLOWER;
 }
-INLINE bool single_fits(const smm_call *call) { return call->m <= SMM_MOST_ORDER && call->n <= SMM_MOST_ORDER; }
+INLINE bool single_fits(const smm_call *call) { return call->m <= SMM_MAX_ORDER && call->n <= SMM_MAX_ORDER; }
 
 /* --- Operands ----------------------------------------------------------------------------------------------------- */
 
@@ -64,16 +64,16 @@ SHARED void KERNEL(single_move)(numbers_matrix a, const smm_operand *x, intptr_t
             for (intptr_t j = 0; j < a.n; j += LANES) {
                 T *const there = p + i * s.row + j;
                 if (stores)
-                    lane_store_part(there, lane_load(w + i * ld + j), least(LANES, a.n - j));
+                    lane_store_part(there, lane_load(w + i * ld + j), min_of(LANES, a.n - j));
                 else
-                    lane_store(w + i * ld + j, lane_load_part(there, least(LANES, a.n - j)));
+                    lane_store(w + i * ld + j, lane_load_part(there, min_of(LANES, a.n - j)));
             }
         return;
     }
     if (PARTS == 1 && s.row == 1) {
         for (intptr_t i = 0; i < a.m; i += BLOCK)
             for (intptr_t j = 0; j < a.n; j += BLOCK) {
-                const intptr_t rows = least(BLOCK, a.m - i), cols = least(BLOCK, a.n - j);
+                const intptr_t rows = min_of(BLOCK, a.m - i), cols = min_of(BLOCK, a.n - j);
                 T *const here = w + i * ld + j, *const there = p + j * s.col + i;
                 if (stores)
                     transpose_block(there, s.col, here, ld, cols, rows, rows);
@@ -102,7 +102,7 @@ INLINE void single_load(numbers_matrix a, const smm_operand *from, intptr_t q) {
 INLINE void single_store(const smm_operand *to, intptr_t q, numbers_matrix a) { KERNEL(single_move)(a, to, q, true); }
 
 /* The largest element of x in all lanes, and their sum. */
-INLINE vec single_most(vec x) {
+INLINE vec single_max(vec x) {
     T most = x[0];
     UNROLLED(int l = 1; l < LANES; l++) most = x[l] > most ? x[l] : most;
     return lane_set(most);
@@ -121,7 +121,7 @@ INLINE vec single_scale(numbers_matrix a) {
         nothing = num_taint(a.at[e], nothing);
     }
     const mask finite = lane_equal(single_sum(nothing), lane_set(0));
-    const vec scale = lane_scale_to_one(single_most(most));
+    const vec scale = lane_scale_to_one(single_max(most));
     if (__builtin_expect(lane_any(~(finite & lane_equal(scale, lane_set(1)))), 0))
         for (intptr_t e = 0; e < a.m * a.step; e++) a.at[e] = num_select(finite, num_scale(a.at[e], scale), num_set(0));
     return lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
@@ -180,12 +180,12 @@ INLINE void single_rows(numbers_matrix x, intptr_t b, intptr_t first, intptr_t l
 /* Of columns from `from` on. The sum begins with row `first` as `begin` says; rows from `changed` on become less. */
 INLINE void single_strip(numbers_matrix x, intptr_t b, intptr_t first, intptr_t changed, const single_outer *o,
                          const int outers, const num *weight, const single_sums begin, num *sum, const int width) {
-    const intptr_t second = least(first + 1, x.m);
+    const intptr_t second = min_of(first + 1, x.m);
     if (begin == SINGLE_NONE) {
         single_rows(x, b, first, x.m, o, outers, weight, SINGLE_NONE, sum, width);
     } else if (changed > first) {
         single_rows(x, b, first, second, o, 0, weight, begin, sum, width);
-        single_rows(x, b, second, least(changed, x.m), o, 0, weight, SINGLE_ADD, sum, width);
+        single_rows(x, b, second, min_of(changed, x.m), o, 0, weight, SINGLE_ADD, sum, width);
         single_rows(x, b, changed, x.m, o, outers, weight, SINGLE_ADD, sum, width);
     } else {
         single_rows(x, b, first, second, o, outers, weight, begin, sum, width);
@@ -211,7 +211,7 @@ INLINE void single_multiply_row(num *w, num factor, intptr_t from, intptr_t n) {
 
 /* What steps of reflectors carry along: numbers spread, and rows. */
 typedef struct single_room {
-    num spread[9][SMM_MOST_ORDER], row[8][SINGLE_STEP];
+    num spread[9][SMM_MAX_ORDER], row[8][SINGLE_STEP];
 } single_room;
 
 INLINE void single_conjugate(num *to, const num *from, intptr_t first, intptr_t last) {
@@ -227,7 +227,7 @@ INLINE void single_form(numbers_matrix q, numbers_matrix h, const num *tau, intp
     const intptr_t m = q.m, blocks = single_blocks(q.n);
     num *const conj_v = x->spread[2];
     single_zero(q.at, m * q.step);
-    for (intptr_t j = 0; j < least(m, q.n); j++)
+    for (intptr_t j = 0; j < min_of(m, q.n); j++)
         if (j < shift || j >= count + shift) single_put(q.at + j * q.step, j, num_set(1));
     single_zero(x->row[0], blocks);
     single_zero(x->row[1], blocks);

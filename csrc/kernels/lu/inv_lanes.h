@@ -8,25 +8,25 @@
 
 #include "../../math/inverse.h"
 
-enum { INV_LANES_MOST = 16, INV_LANES_GROUPS = 2, INV_IN_REGISTERS = 4 };
+enum { INV_LANES_MAX = 16, INV_LANES_GROUPS = 2, INV_IN_REGISTERS = 4 };
 
 /* LANES matrices under way: exchanged[k][i] says in which of them rows k and i > k have changed places. */
 typedef struct inv_lanes_state {
     vec size;      /* the largest magnitude of a pivot so far */
     mask singular; /* a pivot was zero or, of small orders, had no exact reciprocal */
-    mask exchanged[INV_LANES_MOST][INV_LANES_MOST];
-    vec a[INV_LANES_MOST * INV_LANES_MOST];
+    mask exchanged[INV_LANES_MAX][INV_LANES_MAX];
+    vec a[INV_LANES_MAX * INV_LANES_MAX];
 } inv_lanes_state;
 _Static_assert(INV_LANES_GROUPS * sizeof(inv_lanes_state) <= SMM_KERNEL_WORKSPACE, "workspace of inv_lanes");
 
 /* What a step does to a column: exchange rows, x_i = x_i - f_i x_k, x_k = x_k r. */
 typedef struct inv_lanes_step {
     const mask *exchanged;
-    vec f[INV_LANES_MOST], r;
+    vec f[INV_LANES_MAX], r;
 } inv_lanes_step;
 
 /* What takes the place of a zero pivot: as small as rounding errors of the largest. */
-INLINE vec inv_least_pivot(vec size) { return lane_mul(size, lane_set((T)SMM_ROUNDOFF(T))); }
+INLINE vec inv_min_pivot(vec size) { return lane_mul(size, lane_set((T)SMM_ROUNDOFF(T))); }
 
 /* What the core is to settle (singular.c), in the place of info; by the sum of squares of the inverse, the largest
  * magnitude of a pivot, and whether one was zero. */
@@ -61,7 +61,7 @@ INLINE void inv_lanes_begin(inv_lanes_state *s, inv_lanes_step *step, const int 
     }
     const mask zero = lane_equal(most, lane_set(0));
     step->exchanged = exchanged;
-    step->r = lane_div(lane_set(1), n > SMM_INV_DIRECT && k ? lane_select(zero, inv_least_pivot(s->size), f[k]) : f[k]);
+    step->r = lane_div(lane_set(1), n > SMM_INV_DIRECT && k ? lane_select(zero, inv_min_pivot(s->size), f[k]) : f[k]);
     UNROLLED(int i = 0; i < n; i++)
         if (i != k) f[i] = lane_mul(f[i], step->r);
     const mask bad = n > SMM_INV_DIRECT ? zero : ~lane_normal(step->r);
@@ -91,7 +91,7 @@ INLINE void inv_lanes_write(vec *column, const vec *x, const int n) {
 
 /* Steps k and, if there are 2, k + 1 on their own columns. */
 INLINE void inv_lanes_pivots(inv_lanes_state *s, inv_lanes_step *step, const int n, const int k, const int steps) {
-    vec *column = s->a + k * inv_right(n), x[INV_LANES_MOST];
+    vec *column = s->a + k * inv_right(n), x[INV_LANES_MAX];
     inv_lanes_read(step[0].f, column, n);
     inv_lanes_begin(s, &step[0], n, k);
     inv_lanes_invert(&step[0], x, n, k);
@@ -110,7 +110,7 @@ INLINE void inv_lanes_pivots(inv_lanes_state *s, inv_lanes_step *step, const int
 
 /* And on another column. */
 INLINE void inv_lanes_column(const inv_lanes_step *step, vec *column, const int n, const int k, const int steps) {
-    vec x[INV_LANES_MOST];
+    vec x[INV_LANES_MAX];
     inv_lanes_read(x, column, n);
     inv_lanes_eliminate(&step[0], x, n, k);
     if (steps == 2) inv_lanes_eliminate(&step[1], x, n, k + 1);
@@ -133,7 +133,7 @@ INLINE void inv_lanes_pass(inv_lanes_state *s, const int n, const int k, const i
  * mask costs as much as using it. Returns the sum of their squares. */
 INLINE vec inv_lanes_rows(inv_lanes_state *s, const int n, intptr_t i) {
     const int right = inv_right(n), down = inv_down(n), rows = n % 2 == 0 || i + 1 < n ? 2 : 1;
-    vec *row[2] = {s->a + i * down, s->a + least(i + 1, n - 1) * down}, x[2][INV_LANES_MOST];
+    vec *row[2] = {s->a + i * down, s->a + min_of(i + 1, n - 1) * down}, x[2][INV_LANES_MAX];
     vec squares[2] = {lane_set(0), lane_set(0)};
     UNROLLED(int j = 0; j < n; j++) x[0][j] = row[0][j * right], x[1][j] = row[1][j * right];
     UNROLLED(int k = n - 2; k >= 0; k--)
@@ -164,8 +164,8 @@ INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool 
         const T *next = ahead_of(&call->inv.a, q, groups * LANES * n * n);
         if (cold && n <= INV_IN_REGISTERS) prefetch(next, groups * LANES * n * n);
         UNROLLED(int g = 0; g < groups; g++) { /* a group of which there is nothing left repeats the last matrix */
-            const intptr_t from = least(q + g * LANES, last - 1);
-            lanes_load(s[g].a, &call->inv.a, from, n, n, least(LANES, last - from));
+            const intptr_t from = min_of(q + g * LANES, last - 1);
+            lanes_load(s[g].a, &call->inv.a, from, n, n, min_of(LANES, last - from));
         }
         UNROLLED(int k = 0; k < n; k += 2)
             UNROLLED(int g = 0; g < groups; g++) {
@@ -174,7 +174,7 @@ INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool 
                 inv_lanes_pass(&s[g], n, k, k + 1 < n ? 2 : 1);
             }
         UNROLLED(int g = 0; g < groups; g++) {
-            const intptr_t from = q + g * LANES, count = least(LANES, last - from);
+            const intptr_t from = q + g * LANES, count = min_of(LANES, last - from);
             if (count <= 0) break;
             const vec squares = inv_lanes_end(&s[g], n);
             lanes_store_int(&call->inv.info, from, inv_doubts(n <= SMM_INV_DIRECT, squares, s[g].size, s[g].singular),

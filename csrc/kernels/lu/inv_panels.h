@@ -29,7 +29,7 @@ INLINE void inv_row(const inv_stack *s, vec *z, vec *f, const int first, intptr_
 /* The exchange of step k + t, whose pivot row is known, and its u. */
 INLINE void inv_begin(inv_stack *s, intptr_t k, const int t, const panel_candidate *pivot) {
     const mask zero = lane_equal(pivot->size, lane_set(0));
-    const vec r = lane_div(lane_set(1), lane_select(zero, inv_least_pivot(s->size), pivot->y[t]));
+    const vec r = lane_div(lane_set(1), lane_select(zero, inv_min_pivot(s->size), pivot->y[t]));
     vec z[PANEL], *const f = s->p.x + (k + t) * PANEL;
     s->singular |= zero;
     s->size = lane_max(pivot->size, s->size);
@@ -180,7 +180,7 @@ INLINE T inv_squares(const panel_stack *s, intptr_t lane) {
     for (intptr_t i = 0; i < s->n; i++) {
         const T *const row = s->w + s->at[i][lane];
         for (intptr_t j = 0; j < s->n; j += LANES) {
-            const vec x = lane_load_part(row + j, least(LANES, s->n - j));
+            const vec x = lane_load_part(row + j, min_of(LANES, s->n - j));
             sum = lane_fma(x, x, sum);
         }
     }
@@ -195,7 +195,7 @@ INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack 
     const strides c = strides_of(to);
     const intptr_t n = s->n;
     T *const x = (T *)to->data + q * c.batch;
-    int32_t row[SMM_MOST_ORDER]; /* of the result, which column j is */
+    int32_t row[SMM_MAX_ORDER]; /* of the result, which column j is */
     for (int32_t j = 0; j < n; j++) row[j] = j;
     for (intptr_t k = 0; k < n; k++) {
         const int32_t p = s->swap[k][lane], j = row[k];
@@ -204,9 +204,9 @@ INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack 
     }
     for (intptr_t i = 0; i < n && c.col == 1; i += BLOCK)
         for (intptr_t j = 0; j < n; j += BLOCK) {
-            const intptr_t height = least(BLOCK, n - i), width = least(BLOCK, n - j);
+            const intptr_t height = min_of(BLOCK, n - i), width = min_of(BLOCK, n - j);
             block_row y[BLOCK];
-            UNROLLED(int l = 0; l < BLOCK; l++) y[l] = block_load(s->w + s->at[least(i + l, n - 1)][lane] + j, width);
+            UNROLLED(int l = 0; l < BLOCK; l++) y[l] = block_load(s->w + s->at[min_of(i + l, n - 1)][lane] + j, width);
             block_transpose(y);
             UNROLLED(int l = 0; l < BLOCK; l++)
                 if (l < width) block_store(x + row[j + l] * c.row + i, y[l], height);
@@ -222,14 +222,14 @@ static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t la
     inv_stack *const s = smm_kernel_workspace();
     panel_stack_in(&s->p, s + 1, n, n, panel_pitch(n));
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         const T *const next = ahead_of(&call->inv.a, q, LANES * n * n);
         T squares[LANES] = {0};
         panel_load(&s->p, &transposed, q, count);
         s->size = lane_set(0);
         s->singular = lane_mask(0);
         for (intptr_t k = 0; k < n; k += PANEL) {
-            const intptr_t steps = least(PANEL, n - k);
+            const intptr_t steps = min_of(PANEL, n - k);
             KERNEL(inv_panel)(s, k, steps);
             for (intptr_t l = 0; l < count; l++) {
                 if (cold) prefetch(next + (l * n + k) * n, steps * n);

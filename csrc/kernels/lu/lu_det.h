@@ -70,7 +70,7 @@ INLINE void lu_determinants(const smm_call *call, intptr_t q, intptr_t count, co
         lane_store((T *)call->det.det.data + q, p);
         return;
     }
-    vec diagonal[SMM_MOST_ORDER]; /* a copy, so that the matrix itself may be in registers */
+    vec diagonal[SMM_MAX_ORDER]; /* a copy, so that the matrix itself may be in registers */
     for (intptr_t k = 0; k < n; k++) diagonal[k] = u[k * step];
     KERNEL(det_put_lanes)(call, q, count, p, safe, odd, diagonal, n);
 }

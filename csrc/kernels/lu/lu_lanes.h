@@ -4,13 +4,13 @@
  * eliminate, exchange, eliminate, so that columns of L need not be exchanged to be used. Rows are exchanged by
  * selection: masks say in which matrices row i was the pivot of step k. */
 
-enum { LU_LANES_MOST = 24 }; /* the greatest height */
+enum { LU_LANES_MAX = 24 }; /* the greatest height */
 
 /* What is known of LANES matrices besides their factors. */
 typedef struct lu_group {
-    vec r[LU_LANES_MOST];                     /* reciprocals of the pivots */
-    mask swap[LU_LANES_MOST * LU_LANES_MOST]; /* k height + i: step k exchanged rows k and i */
-    mask odd;                                 /* an odd number of exchanges */
+    vec r[LU_LANES_MAX];                    /* reciprocals of the pivots */
+    mask swap[LU_LANES_MAX * LU_LANES_MAX]; /* k height + i: step k exchanged rows k and i */
+    mask odd;                               /* an odd number of exchanges */
     vec info;
     bool tiny; /* some pivot has no exact reciprocal, being tiny, huge, zero, infinite or NaN */
 } lu_group;
@@ -106,7 +106,7 @@ INLINE void lu_put(vec *a, lu_group *g, const vec *x, const int height, const in
 
 /* Column j of A becomes that of L and U. */
 INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
-    vec x[LU_LANES_MOST];
+    vec x[LU_LANES_MAX];
     bool divide = false;
     UNROLLED(int i = 0; i < height; i++) x[i] = a[i * height + j];
     UNROLLED(int k = 0; k < height; k++) { /* no way out of the loop before its end, or it would not unroll */
@@ -120,7 +120,7 @@ INLINE void lu_column(vec *a, lu_group *g, const int height, const int j) {
 
 /* Columns j and j + 1, of which each has something to do while the other waits; j is even. */
 INLINE void lu_pair(vec *a, lu_group *g, const int height, int j) {
-    vec x[LU_LANES_MOST], y[LU_LANES_MOST];
+    vec x[LU_LANES_MAX], y[LU_LANES_MAX];
     FORGET(j); /* or GCC would make a loop for each j */
     UNROLLED(int i = 0; i < height; i++) {
         x[i] = a[i * height + j];
@@ -141,7 +141,7 @@ INLINE void lu_pair(vec *a, lu_group *g, const int height, int j) {
 }
 
 /* Arrays have constant sizes, or they would not be taken apart into registers. */
-enum { LU_GROUPS = 4, LU_WORKSPACE = LU_LANES_MOST * LU_LANES_MOST };
+enum { LU_GROUPS = 4, LU_WORKSPACE = LU_LANES_MAX * LU_LANES_MAX };
 
 /* Groups under way; those of small matrices are in registers. */
 typedef struct lu_stack {
@@ -189,10 +189,10 @@ INLINE void lu_factor(vec *a, lu_group *g, const int height, intptr_t n, const i
 INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, bool cold, vec *a, lu_group *g,
                                const int height, const int most) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
-    const intptr_t groups = most == 1 ? 1 : least(most, (last - q + LANES - 1) / LANES);
+    const intptr_t groups = most == 1 ? 1 : min_of(most, (last - q + LANES - 1) / LANES);
     for (intptr_t l = 0; l < groups; l++) {
         vec *const to = a + l * height * height;
-        const intptr_t count = least(LANES, last - q - l * LANES);
+        const intptr_t count = min_of(LANES, last - q - l * LANES);
         lanes_load(to, &call->a, q + l * LANES, n, n, count);
         for (intptr_t i = n; i-- > 0 && n < height;)
             for (intptr_t j = n; j-- > 0;) to[i * height + j] = to[i * n + j];
@@ -201,7 +201,7 @@ INLINE intptr_t lu_begin_lanes(const smm_call *call, intptr_t q, intptr_t last, 
     }
     lu_factor(a, g, height, n, groups, cold, ahead_of(&call->a, q, groups * LANES * n * n));
     for (intptr_t l = 0; l < groups; l++)
-        lanes_store_int(smm_info(call), q + l * LANES, g[l].info, least(LANES, last - q - l * LANES));
+        lanes_store_int(smm_info(call), q + l * LANES, g[l].info, min_of(LANES, last - q - l * LANES));
     return groups;
 }
 
@@ -222,7 +222,7 @@ INLINE void lu_substitute(vec *x, const vec *a, const lu_group *g, const int hei
 /* The same where some pivot has no exact reciprocal; elements of x are `step` apart. */
 SHARED void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, const lu_group *g, intptr_t height,
                                        intptr_t n) {
-    vec y[LU_LANES_MOST];
+    vec y[LU_LANES_MAX];
     for (intptr_t i = 0; i < n; i++) y[i] = x[i * step];
     for (intptr_t k = 0; k < n; k++) {
         for (intptr_t i = k + 1; i < n; i++) {
@@ -242,7 +242,7 @@ SHARED void KERNEL(lu_substitute_tiny)(vec *x, intptr_t step, const vec *a, cons
 
 /* Do the exchanges of the steps after k to column k of L; or to columns k and k + 1, those after it. */
 INLINE void lu_permute(vec *a, const lu_group *g, const int height, intptr_t n, const int k, const bool pair) {
-    vec x[LU_LANES_MOST], y[LU_LANES_MOST];
+    vec x[LU_LANES_MAX], y[LU_LANES_MAX];
     UNROLLED(int i = 1; i < height; i++) {
         x[i] = a[i * height + k];
         if (pair) y[i] = a[i * height + k + 1];
@@ -285,7 +285,7 @@ INLINE void lu_end(const smm_call *call, intptr_t q, intptr_t count, vec *a, con
         for (intptr_t j = 0; j < n; j++) a[i * n + j] = a[i * height + j];
     lanes_store(&call->lu.lu, q, a, n, n, count);
     lanes_fill_nan(&call->lu.lu, q, g->info, n, n, count);
-    vec pivots[LU_LANES_MOST];
+    vec pivots[LU_LANES_MAX];
     if (height <= LU_FEW_PIVOTS)
         UNROLLED(int k = 0; k < height; k++) {
             if (k < n) pivots[k] = lu_pivot(g, height, k);
@@ -318,7 +318,7 @@ INLINE void lu_each(const smm_call *call, intptr_t first, intptr_t last, bool co
         lu_group *const g = s->g;
         const intptr_t groups = lu_call(begin, call, q, last, cold, a, g, height);
         for (intptr_t l = 0; l < groups; l++, q += LANES)
-            use(call, q, least(LANES, last - q), a + l * height * height, &g[l], height);
+            use(call, q, min_of(LANES, last - q), a + l * height * height, &g[l], height);
     }
 }
 
@@ -332,14 +332,14 @@ INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, int
                            const vec *a, const lu_group *g, const int height) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
     const smm_operand b = numbers_columns(call->solve.b, j), c = numbers_columns(call->solve.x, j);
-    vec x[LU_LANES_MOST * BLOCK];
+    vec x[LU_LANES_MAX * BLOCK];
     lanes_load(x, &b, q, n, width, count);
     ROLLED(intptr_t l = 0; l < width; l++) {
         if (__builtin_expect(g->tiny, 0) && height > LU_IN_REGISTERS) {
             KERNEL(lu_substitute_tiny)(x + l, width, a, g, height, n);
             continue;
         }
-        vec y[LU_LANES_MOST];
+        vec y[LU_LANES_MAX];
         UNROLLED(int i = 0; i < height; i++) y[i] = i < n ? x[i * width + l] : lane_set(0);
         if (__builtin_expect(g->tiny, 0) && height <= LU_IN_REGISTERS)
             lu_substitute(y, a, g, height, n, true);
@@ -358,7 +358,7 @@ INLINE void lu_solve_blocks(const smm_call *call, intptr_t q, intptr_t count, ve
         lu_solve_block(call, q, count, 0, 1, a, g, height);
     else
         for (intptr_t j = 0; j < call->k; j += BLOCK)
-            lu_solve_block(call, q, count, j, least(BLOCK, call->k - j), a, g, height);
+            lu_solve_block(call, q, count, j, min_of(BLOCK, call->k - j), a, g, height);
 }
 
 INLINE void solve_lanes(const smm_call *call, intptr_t first, intptr_t last, bool cold, lu_begin_fn *begin,

@@ -49,7 +49,7 @@ INLINE void numbers_factor(num *a, lu_state *s, const intptr_t n) {
 INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num *a, num *x, const intptr_t n,
                        const intptr_t most) {
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         lu_state s;
         KERNEL(numbers_load)(a, &call->a, q, n, n, count);
         numbers_factor(a, &s, n);
@@ -59,7 +59,7 @@ INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num 
             const smm_operand *b = inverts ? NULL : &call->solve.b, *to = inverts ? &call->inv.inverse : &call->solve.x;
             numbers_solve_all(b, to, inverts ? n : call->k, most, q, a, x, &s, n, false, count);
         } else {
-            vec row[SMM_MOST_ORDER];                    /* another array, so that `s` may be in registers */
+            vec row[SMM_MAX_ORDER];                     /* another array, so that `s` may be in registers */
             UNROLLED_BY_4(intptr_t k = 0; k < n; k++) { /* from the step that failed on, no row is exchanged */
                 const vec step = lane_set((T)k);
                 const mask done = lane_greater(s.info, lane_set(0)) & lane_greater(lane_set((T)(k + 2)), s.info);
@@ -78,14 +78,14 @@ INLINE void numbers_lu(const smm_call *call, intptr_t first, intptr_t last, num 
 static unsigned lu_numbers_needs(const smm_call *call) {
     if (!lu_is_square(call)) return SMM_UNFIT;
     const bool by_matrix = call->op == SMM_OP_INV || (call->op == SMM_OP_SOLVE && call->k > PANEL);
-    const intptr_t filled = least(call->batch, LANES) * (intptr_t)sizeof(T);
+    const intptr_t filled = min_of(call->batch, LANES) * (intptr_t)sizeof(T);
     return (by_matrix ? filled > 3 * (call->n - 8) : call->n < 16) ? 0 : SMM_SLOWER;
 }
 
 static void KERNEL(lu_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     lu_workspace *const workspace = smm_kernel_workspace();
-    if (call->n > FEW) numbers_lu(call, first, last, workspace->a, workspace->x, call->n, MOST_SIDES / call->n);
+    if (call->n > FEW) numbers_lu(call, first, last, workspace->a, workspace->x, call->n, MAX_SIDES / call->n);
     num a[FEW * FEW], x[FEW * FEW];
     UNROLLED(int n = 1; n <= FEW; n++)
         if (call->n == n) numbers_lu(call, first, last, a, x, n, n);
@@ -173,7 +173,7 @@ INLINE void lu_determinants(const smm_call *call, intptr_t q, intptr_t count, co
 
 INLINE void numbers_det(const smm_call *call, intptr_t first, intptr_t last, num *a, const intptr_t n) {
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         lu_state s;
         KERNEL(numbers_load)(a, &call->a, q, n, n, count);
         numbers_factor(a, &s, n);

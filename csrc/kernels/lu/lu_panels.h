@@ -13,7 +13,7 @@ INLINE void lu_eliminate_row(num *y, const int t, vec i, const panel_candidate *
 }
 
 /* How many steps there are from row k on. */
-INLINE intptr_t lu_steps(const panel_stack *s, intptr_t k) { return least(s->m, s->n) - k; }
+INLINE intptr_t lu_steps(const panel_stack *s, intptr_t k) { return min_of(s->m, s->n) - k; }
 
 /* The pivots of step k, by which its column is divided. */
 INLINE void lu_take_pivots(panel_stack *s, intptr_t k, const divisor *d, num r) {
@@ -199,7 +199,7 @@ SHARED void KERNEL(lu_panels_alone)(panel_stack *s, intptr_t k, intptr_t count) 
             if (t < steps) lu_step_alone(s, lane, k, t);
         lu_store_alone(s, lane, k);
     }
-    for (intptr_t t = k; t < k + least(steps, PANEL); t++) {
+    for (intptr_t t = k; t < k + min_of(steps, PANEL); t++) {
         T *const p = (T *)&s->d[t].p;
         for (intptr_t lane = count; lane < LANES; lane++)
             UNROLLED(int part = 0; part < PARTS; part++) p[part * LANES + lane] = p[part * LANES + count - 1];
@@ -210,7 +210,7 @@ SHARED void KERNEL(lu_panels_alone)(panel_stack *s, intptr_t k, intptr_t count) 
 
 /* What those panels do to right-hand sides in the lanes. */
 INLINE void lu_follow(panel_stack *s, intptr_t k, intptr_t count, const int sides) {
-    const intptr_t steps = least(lu_steps(s, k), PANEL);
+    const intptr_t steps = min_of(lu_steps(s, k), PANEL);
     for (intptr_t t = k; t < k + steps; t++)
         for (intptr_t lane = 0; lane < count; lane++)
             for (intptr_t e = 0; e < sides; e++) {
@@ -300,8 +300,8 @@ INLINE void lu_products(const panel_stack *s, lu_rows from, lu_rows before, lu_r
     intptr_t j = first < last ? first / LANES * LANES : last;
     mask mine = lane_mask(~(uint32_t)0 << (first - j));
     while (j < last) {
-        const intptr_t vectors = least((last - j + LANES - 1) / LANES, PANEL_WIDE);
-        const intptr_t tail = dense ? least(last - j - (vectors - 1) * LANES, LANES) : LANES;
+        const intptr_t vectors = min_of((last - j + LANES - 1) / LANES, PANEL_WIDE);
+        const intptr_t tail = dense ? min_of(last - j - (vectors - 1) * LANES, LANES) : LANES;
         if (vectors == 1)
             lu_product(s, from, before, to, k, steps, j, 1, tail, mine, upwards, d, r);
         else if (vectors == 2 && PANEL_WIDE > 2)
@@ -331,14 +331,14 @@ SHARED void KERNEL(lu_update)(const panel_stack *s, intptr_t lane, intptr_t k) {
 /* Whether rows of A may be taken from where they are, and where they begin is known exactly in T. */
 INLINE bool lu_is_near(strides a, const panel_stack *s) {
     const intptr_t most = (intptr_t)1 << (sizeof(T) == 4 ? 23 : 30);
-    return a.col == PARTS && lu_steps(s, 0) >= PANEL && s->m <= SMM_MOST_ORDER && a.batch >= 0 && a.row >= 0 &&
+    return a.col == PARTS && lu_steps(s, 0) >= PANEL && s->m <= SMM_MAX_ORDER && a.batch >= 0 && a.row >= 0 &&
            a.batch < most / LANES && a.row < most / s->m;
 }
 
 /* The first panel and the columns after it, from A to w. */
 SHARED void KERNEL(lu_first_panel)(panel_stack *s, lu_panel_fn *panel, T *a, strides from, intptr_t count,
                                    const T *next, intptr_t part) {
-    int32_t at[SMM_MOST_ORDER][LANES];
+    int32_t at[SMM_MAX_ORDER][LANES];
     panel_start(s, count);
     panel_find_rows(s, at, 0, from.row, from.batch);
     panel(s, a, at, 0);
@@ -376,14 +376,14 @@ SHARED void KERNEL(lu_substitute_rows)(const panel_stack *s, intptr_t lane, lu_r
 /* Right-hand sides of matrix q, in this lane, some columns at a time; those of the identity if b is NULL. */
 INLINE void lu_solve_rows(const smm_operand *b, const smm_operand *to, panel_stack *s, intptr_t q, intptr_t lane,
                           intptr_t sides) {
-    const intptr_t n = s->n, width = least(sides, SMM_MOST_ORDER), pitch = panel_odd_pitch(width);
+    const intptr_t n = s->n, width = min_of(sides, SMM_MAX_ORDER), pitch = panel_odd_pitch(width);
     const strides c = strides_of(to), from = b ? strides_of(b) : (strides){0, 0, 0};
     const bool failed = ((const T *)&s->info)[lane] != 0;
     T *const x = s->w + LANES * s->size;
-    int32_t at[SMM_MOST_ORDER];
+    int32_t at[SMM_MAX_ORDER];
     for (intptr_t i = 0; i < n; i++) at[i] = (int32_t)(i * pitch);
     for (intptr_t j = 0; j < sides; j += width) {
-        const intptr_t cols = least(width, sides - j);
+        const intptr_t cols = min_of(width, sides - j);
         for (intptr_t i = 0; i < n; i++) {
             const intptr_t row = (intptr_t)((const T *)&s->was[i])[lane];
             if (b) {
@@ -416,7 +416,7 @@ INLINE void lu_less(const panel_stack *s, intptr_t i, intptr_t k, const intptr_t
 INLINE void lu_substitute_panels(const panel_stack *s, num *x, const int cols) {
     const intptr_t n = s->n, tail = (n - 1) / PANEL * PANEL; /* where the last panel begins */
     for (intptr_t k = tail; k >= 0; k -= PANEL) {
-        const intptr_t end = least(k + PANEL, n);
+        const intptr_t end = min_of(k + PANEL, n);
         for (intptr_t i = end - 1; i >= k; i--) {
             num u[PANEL];
             panel_load_row(u, s, k, i);
@@ -491,7 +491,7 @@ INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, int
 
 /* The workspace of matrices with more rows; of others, right-hand sides included, it is less than what there is. */
 static intptr_t KERNEL(lu_panels_workspace)(const smm_call *call) {
-    enum { SIDES = SMM_MOST_ORDER * PANEL_MOST * (int)sizeof(T) };
+    enum { SIDES = SMM_MAX_ORDER * PANEL_MAX * (int)sizeof(T) };
     _Static_assert(sizeof(panel_stack) + (size_t)PANEL_ROOM + SIDES <= SMM_KERNEL_WORKSPACE, "workspace of lu_panels");
     if (call->op != SMM_OP_LU) return SMM_KERNEL_WORKSPACE;
     const intptr_t rows = LANES * panel_size(call->m, panel_odd_pitch(call->n)) * (intptr_t)sizeof(T);
@@ -518,7 +518,7 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
     const intptr_t steps = lu_steps(s, 0), part = PARTS * (m * n / steps); /* elements of a matrix to each step */
     const bool is_near = lu_is_near(a, s);
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         const T *const next = ahead_of(&call->a, q, LANES * PARTS * m * n);
         const bool alone = count <= LU_FEW, begun = is_near && !alone;
         if (beside) KERNEL(numbers_load)(s->b, &call->solve.b, q, n, sides, count);
@@ -546,7 +546,7 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
                           sides);
         for (intptr_t l = 0; l < count && call->op == SMM_OP_LU; l++) lu_store(call, q + l, s, l);
         if (call->op == SMM_OP_DET || call->op == SMM_OP_SLOGDET) {
-            num u[SMM_MOST_ORDER];
+            num u[SMM_MAX_ORDER];
             for (intptr_t k = 0; k < n; k++) u[k] = s->d[k].p;
             lu_determinants(call, q, count, u, 1, n, s->odd, s->singular);
         }

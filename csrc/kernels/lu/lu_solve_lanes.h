@@ -2,9 +2,9 @@
  * numbers of reals.h and those of numbers.h. Steps of the smallest orders, which are constants, are unrolled. */
 
 enum {
-    NUMBERS = SMM_MOST_ORDER * SMM_MOST_ORDER,
+    NUMBERS = SMM_MAX_ORDER * SMM_MAX_ORDER,
     SIDES = PARTS == 1 ? BLOCK : 16, /* right-hand sides that are solved for together */
-    MOST_SIDES = SIDES * SMM_MOST_ORDER
+    MAX_SIDES = SIDES * SMM_MAX_ORDER
 };
 
 /* Call a step for each k from 0 to n - 1, or from n - 1 to 0: unrolled where n is a constant. */
@@ -21,14 +21,14 @@ enum {
 
 /* LANES matrices in factors, and some right-hand sides. */
 typedef struct lu_workspace {
-    num a[NUMBERS], x[MOST_SIDES];
+    num a[NUMBERS], x[MAX_SIDES];
 } lu_workspace;
 _Static_assert(sizeof(lu_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of lu_solve_lanes");
 
 typedef struct lu_state {
-    divisor d[SMM_MOST_ORDER];
-    num r[SMM_MOST_ORDER];   /* reciprocals of the pivots */
-    vec row[SMM_MOST_ORDER]; /* with which row each step exchanged its own */
+    divisor d[SMM_MAX_ORDER];
+    num r[SMM_MAX_ORDER];   /* reciprocals of the pivots */
+    vec row[SMM_MAX_ORDER]; /* with which row each step exchanged its own */
     vec info;
     mask odd, singular; /* an odd number of exchanges; a pivot is zero and all before it are finite */
 } lu_state;
@@ -106,7 +106,7 @@ INLINE void numbers_solve_all(const smm_operand *b, const smm_operand *to, intpt
                               const num *a, num *x, const lu_state *s, const intptr_t n, const bool transposed,
                               intptr_t count) {
     for (intptr_t j = 0, width; j < sides; j += width) {
-        width = least(most, sides - j);
+        width = min_of(most, sides - j);
         if (__builtin_constant_p(n) && width == n) {
             numbers_solve_some(b, to, j, n, q, a, x, s, n, transposed, count);
         } else if (__builtin_constant_p(n) || (PARTS == 1 && width == 1)) {
@@ -171,7 +171,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
     lu_workspace *const workspace = smm_kernel_workspace();
     const intptr_t n = call->n;
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         const T *next = ahead_of(&call->lu_solve.a, q, PARTS * LANES * n * n);
         lu_state s;
         KERNEL(numbers_load)(workspace->a, &call->lu_solve.a, q, n, n, count);

@@ -35,14 +35,14 @@ INLINE T value_of(smm_function function, T x, T y, T z) {
     return (void)y, (void)z, x;
 }
 
-enum { MOST_ARGUMENTS = 3, PART = 256, SHORT = 16 };
+enum { MAX_ARGUMENTS = 3, PART = 256, SHORT = 16 };
 
 /* In two loops, because processors do not look far enough ahead to begin the next vector of a long one. */
 INLINE void dense_powers(T *restrict to, const T *restrict x, const T *restrict y, intptr_t count) {
     const bool is_f32 = sizeof(T) == sizeof(float);
     double log[PART], low[PART];
     for (intptr_t first = 0; first < count; first += PART, to += PART, x += PART, y += PART) {
-        const intptr_t some = least(PART, count - first);
+        const intptr_t some = min_of(PART, count - first);
         map_flags is_special = 0;
         for (intptr_t i = 0; i < some; i++) {
             log[i] = is_f32 ? smm_usual_log2_f32((float)x[i]) : smm_usual_log2((double)x[i], &low[i]);
@@ -114,26 +114,26 @@ INLINE void spread(char *x, intptr_t step, intptr_t count, intptr_t next, intptr
 static void KERNEL(map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count,
                         const intptr_t next[], intptr_t rows) {
     const int arguments = arguments_of[function];
-    const intptr_t together = count <= SHORT ? least(rows, PART / count) : 1, size = sizeof(T);
-    T workspace[MOST_ARGUMENTS + 1][PART];
-    bool in_place[MOST_ARGUMENTS + 1], is_kept[MOST_ARGUMENTS + 1], dense = true;
+    const intptr_t together = count <= SHORT ? min_of(rows, PART / count) : 1, size = sizeof(T);
+    T workspace[MAX_ARGUMENTS + 1][PART];
+    bool in_place[MAX_ARGUMENTS + 1], is_kept[MAX_ARGUMENTS + 1], dense = true;
     for (int i = 0; i <= arguments; i++) {
         in_place[i] = (step[i] == size || count == 1) && (next[i] == count * size || together == 1);
         is_kept[i] = i && !in_place[i] && (!next[i] || rows == 1) && (!step[i] || count <= PART);
-        if (is_kept[i]) collect(workspace[i], x[i], step[i], least(count, PART), next[i], together);
+        if (is_kept[i]) collect(workspace[i], x[i], step[i], min_of(count, PART), next[i], together);
         dense &= in_place[i];
     }
     for (intptr_t r = 0, some_rows; r < rows; r += some_rows) {
-        some_rows = least(together, rows - r);
+        some_rows = min_of(together, rows - r);
         for (intptr_t first = 0, some; first < count; first += some) {
-            T *at[MOST_ARGUMENTS + 1];
-            some = dense ? count : least(PART, count - first);
+            T *at[MAX_ARGUMENTS + 1];
+            some = dense ? count : min_of(PART, count - first);
             for (int i = 0; i <= arguments; i++) {
                 char *const from = x[i] + r * next[i] + first * step[i];
                 at[i] = in_place[i] ? (T *)(void *)from : workspace[i];
                 if (i && !in_place[i] && !is_kept[i]) collect(workspace[i], from, step[i], some, next[i], some_rows);
             }
-            for (int i = arguments + 1; i <= MOST_ARGUMENTS; i++) at[i] = at[1];
+            for (int i = arguments + 1; i <= MAX_ARGUMENTS; i++) at[i] = at[1];
             dense_functions[function](at[0], at[1], at[2], at[3], some * some_rows);
             if (!in_place[0]) spread(x[0] + r * next[0] + first * step[0], step[0], some, next[0], some_rows, at[0]);
         }

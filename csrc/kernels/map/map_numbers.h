@@ -3,7 +3,7 @@
  * functions of parts are left to the compiler, as those of map.h. */
 #include "../../math/functions_complex.h"
 
-enum { MOST_ARGUMENTS = 2, PART = 64 };
+enum { MAX_ARGUMENTS = 2, PART = 64 };
 _Static_assert(PART % LANES == 0, "a buffer is vectors");
 
 typedef struct pairs {
@@ -104,11 +104,11 @@ static const int8_t arguments_of[SMM_FUNCTIONS] = {
 /* As that of real numbers (map.h). */
 static void KERNEL(map)(smm_function function, char *const x[], const intptr_t step[], intptr_t count,
                         const intptr_t next[], intptr_t rows) {
-    pairs workspace[MOST_ARGUMENTS + 1];
+    pairs workspace[MAX_ARGUMENTS + 1];
     memset(workspace, 0, sizeof workspace); /* vectors go on behind the last number */
     for (intptr_t r = 0; r < rows; r++)
         for (intptr_t first = 0; first < count; first += PART) {
-            const intptr_t some = least(PART, count - first);
+            const intptr_t some = min_of(PART, count - first);
             for (int i = 1; i <= arguments_of[function]; i++)
                 for (intptr_t j = 0; j < some; j++) {
                     const T *z = (const T *)(const void *)(x[i] + r * next[i] + (first + j) * step[i]);

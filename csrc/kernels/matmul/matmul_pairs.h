@@ -63,23 +63,23 @@ static void KERNEL(matmul_pairs)(const smm_call *call, intptr_t first, intptr_t 
     }
     T *const b_workspace = smm_kernel_workspace(), *const a_workspace = b_workspace + PAIRS_WORKSPACE;
     const bool copies = as.col != PARTS;
-    const intptr_t width = least(n, PAIRS_WORKSPACE / (4 * k)),
-                   height = copies ? least(m, PAIRS_WORKSPACE / (2 * k)) : m;
+    const intptr_t width = min_of(n, PAIRS_WORKSPACE / (4 * k)),
+                   height = copies ? min_of(m, PAIRS_WORKSPACE / (2 * k)) : m;
     const intptr_t most = 4 * k * width + (copies ? 2 * k * height : 0);
     const bool some =
         width == n && height == m && 2 * most <= PAIRS_WORKSPACE; /* else one at a time, perhaps in parts */
-    const intptr_t group = some ? least(PAIRS_WORKSPACE / most, (PAIRS_GROUP + most - 1) / most) : 1;
+    const intptr_t group = some ? min_of(PAIRS_WORKSPACE / most, (PAIRS_GROUP + most - 1) / most) : 1;
     smm_call real = {.op = SMM_OP_MATMUL, .k = 2 * k};
     intptr_t ready = -1; /* the column of B from which on the workspace holds all matrices' */
     for (intptr_t q = first; q < last; q += group) {
-        const intptr_t count = least(group, last - q);
+        const intptr_t count = min_of(group, last - q);
         for (intptr_t j = 0; j < n; j += width) {
-            const intptr_t cols = least(width, n - j);
+            const intptr_t cols = min_of(width, n - j);
             for (intptr_t l = 0; l < (bs.batch ? count : 1) && (bs.batch || ready != j); l++)
                 pairs_expand(b_workspace + l * 4 * k * cols, b + (q + l) * bs.batch + j * bs.col, bs, k, cols);
             ready = j;
             for (intptr_t i = 0; i < m; i += height) {
-                const intptr_t rows = least(height, m - i);
+                const intptr_t rows = min_of(height, m - i);
                 real.batch = count, real.m = rows, real.n = 2 * cols;
                 real.matmul.a = x->a;
                 real.matmul.a.data = (T *)a + q * as.batch + i * as.row;

@@ -32,7 +32,7 @@ INLINE void store_columns(columns j, int v, T *p, vec x) {
 INLINE columns columns_from(intptr_t v, const int max_width, const intptr_t n) {
     if (n < LANES) return (columns){0, n};
     const intptr_t vectors = (n + LANES - 1) / LANES;
-    const int width = (int)least(vectors - v, max_width);
+    const int width = (int)min_of(vectors - v, max_width);
     return (columns){width, v + width < vectors ? (width - 1) * LANES : n - LANES - v * LANES};
 }
 
@@ -189,7 +189,7 @@ INLINE void rows_square_transposed(const smm_call *call, intptr_t first, intptr_
     smm_call part = *call;
     part.matmul.b = (smm_operand){panels, call->matmul.b.batch ? square * sizeof(T) : 0, n * sizeof(T), sizeof(T)};
     for (intptr_t q = first; q < last; q += group) {
-        const intptr_t count = least(group, last - q);
+        const intptr_t count = min_of(group, last - q);
         part.matmul.a.data = (char *)call->matmul.a.data + q * call->matmul.a.batch;
         part.matmul.c.data = (char *)call->matmul.c.data + q * call->matmul.c.batch;
         for (intptr_t i = 0; i < (call->matmul.b.batch ? count : 1); i++)
@@ -331,7 +331,7 @@ enum { TILE_VECTORS = 8 };
 enum { TILE_VECTORS = VECTOR_REGISTERS == 32 ? 24 : PARTS == 2 ? 8 : 12 };
 #endif
 /* Of rows of several vectors; of complex numbers both less with few registers, which turned rows of B take, too. */
-enum { MOST_WIDTH = VECTOR_REGISTERS == 32 ? 4 : PARTS == 2 ? 2 : 3 };
+enum { TILE_WIDTH = VECTOR_REGISTERS == 32 ? 4 : PARTS == 2 ? 2 : 3 };
 /* The most rows of a tile; and of one whose rows are one vector each. */
 enum { TILE_ROWS = 8, TALL_ROWS = VECTOR_REGISTERS == 32 ? MAX_HEIGHT : TILE_ROWS };
 #define FUNCTION(height, width) \
@@ -356,7 +356,7 @@ typedef struct rows_part {
     rows_shape shape[2];
 } rows_part;
 INLINE rows_part rows_part_of(const smm_call *call, columns j) {
-    const intptr_t most = j.width > 1 ? least(TILE_ROWS, TILE_VECTORS / j.width) : TALL_ROWS;
+    const intptr_t most = j.width > 1 ? min_of(TILE_ROWS, TILE_VECTORS / j.width) : TALL_ROWS;
     const intptr_t m = call->m, height = largest_part(m, most), tall = tall_of(m, height);
     const strides as = strides_of(&call->matmul.a), bs = strides_of(&call->matmul.b), cs = strides_of(&call->matmul.c);
     rows_fn *const *of = rows_table[j.width];
@@ -373,7 +373,7 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
     const intptr_t group = bytes < L1_BYTES ? L1_BYTES / bytes : 1, ratio = k * (n << 16) / of_a;
     /* vectors: the wider, the fewer times B is walked through (25 to 32 columns of 8 lanes as 4 instead of 2 and 2: 15
      * to 37 % less from memory, 0 to 25 in cache; Zen 5); one row leaves registers for more */
-    const int width = (int)largest_part((n + LANES - 1) / LANES, m == 1 ? MAX_WIDTH : MOST_WIDTH);
+    const int width = (int)largest_part((n + LANES - 1) / LANES, m == 1 ? MAX_WIDTH : TILE_WIDTH);
     const intptr_t step = width * LANES, whole = n / step * step;
     const rows_part parts[] = {rows_part_of(call, (columns){width, step - LANES}),
                                rows_part_of(call, columns_from(whole / LANES, width, n))};
@@ -385,7 +385,7 @@ static void KERNEL(matmul_rows)(const smm_call *call, intptr_t first, intptr_t l
             const ahead next = {cold && !v ? next_a(cold, a, group * of_a) : NULL, b + distance(group * k * n), ratio};
             for (int i = 0; i < 2; i++)
                 if (part->shape[i].from < part->shape[i].to)
-                    part->run[i](&part->shape[i], a, b + v, c + v, least(group, last - q), next, cold);
+                    part->run[i](&part->shape[i], a, b + v, c + v, min_of(group, last - q), next, cold);
         }
     }
 }

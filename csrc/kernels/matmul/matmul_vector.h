@@ -18,11 +18,11 @@ INLINE void vector_loop(const smm_call *call, intptr_t first, intptr_t last, con
     const intptr_t m = call->m, k = call->k;
     for (intptr_t q = first; q < last; q++, a += as.batch, b += bs.batch, c += cs.batch)
         for (intptr_t i = 0; i < m; i += BLOCK) {
-            const intptr_t height = least(BLOCK, m - i);
+            const intptr_t height = min_of(BLOCK, m - i);
             block_row sum[BLOCK];
             UNROLLED(int j = 0; j < BLOCK; j++) sum[j] = block_set(0);
             for (intptr_t p = 0; p < k; p += BLOCK) {
-                const intptr_t width = least(BLOCK, k - p);
+                const intptr_t width = min_of(BLOCK, k - p);
                 block_row x[BLOCK];
                 if (cold) prefetch(next_a(cold, a, m * k) + i * k + p * height, height * width);
                 vector_columns(x, a + i * as.row + p, as.row, height, width);
@@ -49,8 +49,8 @@ INLINE void vector_rows_loop(const smm_call *call, const T *a, const T *b, T *c,
     UNROLLED(int g = 0; g < groups; g++) sum[g] = block_set(0);
     for (intptr_t p = 0; p < k; p += BLOCK)
         UNROLLED(int g = 0; g < groups; g++) {
-            const intptr_t i = from + g * BLOCK, width = least(BLOCK, k - p);
-            const intptr_t height = g < groups - 1 ? BLOCK : least(BLOCK, last);
+            const intptr_t i = from + g * BLOCK, width = min_of(BLOCK, k - p);
+            const intptr_t height = g < groups - 1 ? BLOCK : min_of(BLOCK, last);
             block_row x[BLOCK];
             if (next) prefetch(next + i * k + p * height, height * width);
             vector_columns(x, a + i * as.row + p, as.row, height, width);
@@ -60,7 +60,7 @@ INLINE void vector_rows_loop(const smm_call *call, const T *a, const T *b, T *c,
             }
         }
     UNROLLED(int g = 0; g < groups; g++)
-        block_store(c + from + g * BLOCK, sum[g], g < groups - 1 ? BLOCK : least(BLOCK, last));
+        block_store(c + from + g * BLOCK, sum[g], g < groups - 1 ? BLOCK : min_of(BLOCK, last));
 }
 
 SHARED void KERNEL(one_vector)(const smm_call *call, intptr_t first, intptr_t last, const smm_prefetch *cold) {
@@ -85,10 +85,10 @@ INLINE void inner_products(const smm_call *call, intptr_t first, intptr_t last, 
     const T *a = (const T *)call->matmul.a.data, *b = (const T *)call->matmul.b.data;
     T *c = (T *)call->matmul.c.data;
     for (intptr_t q = first; q < last; q += BLOCK) {
-        const intptr_t height = least(BLOCK, last - q);
+        const intptr_t height = min_of(BLOCK, last - q);
         block_row sum = block_set(0);
         for (intptr_t p = 0; p < call->k; p += BLOCK) {
-            const intptr_t width = least(BLOCK, call->k - p);
+            const intptr_t width = min_of(BLOCK, call->k - p);
             block_row x[BLOCK], y[BLOCK];
             UNROLLED(int l = 0; l < BLOCK; l++) {
                 const intptr_t matrix = q + (l < height ? l : 0);
@@ -141,7 +141,7 @@ static unsigned vector_needs(const smm_call *call) {
 
 enum {
     VECTOR_WORKSPACE = 256, /* elements of these rows */
-    VECTOR_MOST = 64,       /* rows or columns of the matrix */
+    VECTOR_MAX = 64,        /* rows or columns of the matrix */
     VECTOR_LARGE = 256      /* bytes of a matrix that is not worth empty lanes, nor streams from memory in every lane */
 };
 
@@ -168,12 +168,12 @@ INLINE void vector_lanes_loop(const smm_call *call, intptr_t first, intptr_t las
     const smm_operand in = {vector->data, vector->batch, k * size, left ? vector->col : vector->row};
     const smm_operand out = {to->data, to->batch, m * size, left ? to->col : to->row};
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         if (cold && !one) prefetch(ahead_of(matrix, q, LANES * m * k), LANES * m * k);
-        vec y[VECTOR_MOST], z[VECTOR_MOST];
+        vec y[VECTOR_MAX], z[VECTOR_MAX];
         lanes_load(y, &in, q, 1, k, count);
         for (intptr_t from = 0, rows; from < m; from += rows) {
-            rows = workspace < m ? least(workspace & -4, m - from) : m;
+            rows = workspace < m ? min_of(workspace & -4, m - from) : m;
             const smm_operand part = {(char *)matrix->data + from * matrix->row, matrix->batch, matrix->row, size};
             if (!one) lanes_load(a, &part, q, left ? k : rows, left ? m : k, count);
             const intptr_t row = left ? 1 : k, col = left ? m : 1;
@@ -209,5 +209,5 @@ static unsigned vector_lanes_needs(const smm_call *call) {
     const bool one = !matrix->batch && rows * cols <= VECTOR_WORKSPACE;
     const bool dense =
         matrix->col == size && matrix->row == cols * size && (one || matrix->batch == rows * cols * size);
-    return dense && (left || call->n == 1) && k > 1 && k <= VECTOR_MOST && rows <= VECTOR_MOST ? 0u : SMM_UNFIT;
+    return dense && (left || call->n == 1) && k > 1 && k <= VECTOR_MAX && rows <= VECTOR_MAX ? 0u : SMM_UNFIT;
 }

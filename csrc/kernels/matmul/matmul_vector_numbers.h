@@ -31,7 +31,7 @@ INLINE void vector_numbers_rows(const vector_numbers *x, T *c, const T *a, const
     vec re[VECTOR_ROWS], im[VECTOR_ROWS];
     UNROLLED(int g = 0; g < groups; g++) re[g] = im[g] = lane_set(0);
     for (intptr_t p = 0; p < x->k; p += BLOCK / PARTS) {
-        const intptr_t width = least(BLOCK / PARTS, x->k - p), height = least(groups * LANES, left);
+        const intptr_t width = min_of(BLOCK / PARTS, x->k - p), height = min_of(groups * LANES, left);
         vec of_a[VECTOR_ROWS][BLOCK];
         if (next) prefetch(next + PARTS * p * height, PARTS * width * height);
         UNROLLED(int g = 0; g < groups; g++)
@@ -55,7 +55,7 @@ INLINE void vector_numbers_rows(const vector_numbers *x, T *c, const T *a, const
         T part[PARTS][LANES];
         lane_store(part[0], re[g]);
         lane_store(part[1], im[g]);
-        for (intptr_t l = 0; l < least(LANES, left - g * LANES); l++)
+        for (intptr_t l = 0; l < min_of(LANES, left - g * LANES); l++)
             UNROLLED(int e = 0; e < PARTS; e++) c[(g * LANES + l) * x->of_z + e] = part[e][l];
     }
 }

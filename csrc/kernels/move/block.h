@@ -18,7 +18,7 @@ INLINE block_row block_fma(block_row x, block_row y, block_row z) { return lane_
 
 /* x[i] lane j = p[j * n + i]: STRIP rows of n or LANES columns. */
 #if !defined(SMM_LANE_STRIPS)
-enum { STRIP = LANES, STRIP_LEAST = 1 };
+enum { STRIP = LANES, STRIP_MIN = 1 };
 INLINE void lane_load_strip(vec x[STRIP], const T *p, const int n) {
     const int width = n < LANES ? n : LANES;
     UNROLLED(int j = 0; j < LANES; j++) x[j] = block_load(p + (j < width ? j : 0) * n, width);
@@ -63,10 +63,10 @@ INLINE void transpose_block(T *to, intptr_t to_ld, const T *from, intptr_t from_
  * elements are prefetched from `next` on, if that is not NULL. */
 INLINE void transpose(T *to, const T *from, intptr_t ld, intptr_t rows, intptr_t cols, const T *next) {
     for (intptr_t i = 0; i < rows; i += BLOCK) {
-        const intptr_t height = least(BLOCK, rows - i);
+        const intptr_t height = min_of(BLOCK, rows - i);
         if (next) prefetch(next + i * cols, height * cols);
         for (intptr_t j = 0; j < cols; j += BLOCK) {
-            const intptr_t width = least(BLOCK, cols - j);
+            const intptr_t width = min_of(BLOCK, cols - j);
             transpose_block(to + i * cols + j, cols, from + j * ld + i, ld, height, width, width);
         }
     }

@@ -10,7 +10,7 @@ enum {
     PANEL_WIDTH = PARTS * PANEL,                                                /* elements of a row of a panel */
     PANEL_UNIT = (int)LANES < (int)PANEL_WIDTH ? (int)PANEL_WIDTH : (int)LANES, /* rows are whole panels and vectors */
     PANEL_APART = (int)LANES <= (int)PANEL_WIDTH,                               /* panels end where vectors do */
-    PANEL_MOST = PARTS * SMM_MOST_ORDER + 2 * PANEL_UNIT /* elements of a row of no more columns */
+    PANEL_MAX = PARTS * SMM_MAX_ORDER + 2 * PANEL_UNIT /* elements of a row of no more columns */
 };
 
 /* Other kernels of LU have no rectangular matrices. */
@@ -18,29 +18,29 @@ INLINE bool lu_is_square(const smm_call *call) { return call->op != SMM_OP_LU ||
 
 /* LANES matrices under way. It begins its thread's workspace, and what is for each of their rows follows. */
 typedef struct panel_stack {
-    T *w;                                /* the rows */
-    intptr_t m, n, pitch, size;          /* of a matrix in w: m x n, elements from row to row and to the next one */
-    num *x;                              /* the panel, by rows */
-    vec *was;                            /* which row of A is row i now */
-    int32_t (*at)[LANES];                /* and where in w that row begins */
-    num b[SMM_MOST_ORDER * PANEL];       /* right-hand sides, by rows */
-    divisor d[SMM_MOST_ORDER];           /* the pivots */
-    num r[SMM_MOST_ORDER];               /* and their reciprocals */
-    vec info;                            /* the first step, from 1, whose pivot is useless */
-    mask odd, singular;                  /* an odd number of exchanges; that pivot is zero */
-    T lane[LANES];                       /* the matrix in each lane: the last one fills those that are left */
-    vec row[PANEL];                      /* with which row of the panel each of its steps exchanges its own */
-    int32_t swap[SMM_MOST_ORDER][LANES]; /* step k exchanges rows k and swap[k] */
+    T *w;                               /* the rows */
+    intptr_t m, n, pitch, size;         /* of a matrix in w: m x n, elements from row to row and to the next one */
+    num *x;                             /* the panel, by rows */
+    vec *was;                           /* which row of A is row i now */
+    int32_t (*at)[LANES];               /* and where in w that row begins */
+    num b[SMM_MAX_ORDER * PANEL];       /* right-hand sides, by rows */
+    divisor d[SMM_MAX_ORDER];           /* the pivots */
+    num r[SMM_MAX_ORDER];               /* and their reciprocals */
+    vec info;                           /* the first step, from 1, whose pivot is useless */
+    mask odd, singular;                 /* an odd number of exchanges; that pivot is zero */
+    T lane[LANES];                      /* the matrix in each lane: the last one fills those that are left */
+    vec row[PANEL];                     /* with which row of the panel each of its steps exchanges its own */
+    int32_t swap[SMM_MAX_ORDER][LANES]; /* step k exchanges rows k and swap[k] */
 } panel_stack;
 
 /* Elements from row to row for so many columns; of an odd number of units, so that columns do not crowd L1. */
 INLINE intptr_t panel_pitch(intptr_t cols) { return (PARTS * cols + PANEL_UNIT - 1) / PANEL_UNIT * PANEL_UNIT; }
 INLINE intptr_t panel_odd_pitch(intptr_t cols) { return (panel_pitch(cols) / PANEL_UNIT | 1) * PANEL_UNIT; }
 
-/* Bytes that follow the stack of matrices of order SMM_MOST_ORDER, at most. */
+/* Bytes that follow the stack of matrices of order SMM_MAX_ORDER, at most. */
 enum {
-    PANEL_ROOM = SMM_MOST_ORDER * (PANEL * sizeof(num) + sizeof(vec) + LANES * sizeof(int32_t)) +
-    LANES * (SMM_MOST_ORDER * PANEL_MOST + PANEL_UNIT) * sizeof(T)
+    PANEL_ROOM = SMM_MAX_ORDER * (PANEL * sizeof(num) + sizeof(vec) + LANES * sizeof(int32_t)) +
+    LANES * (SMM_MAX_ORDER * PANEL_MAX + PANEL_UNIT) * sizeof(T)
 };
 
 /* Bytes of the panel, was[] and at[] for so many rows, and elements of the rows themselves. */
@@ -89,7 +89,7 @@ INLINE void panel_load_matrix(T *w, intptr_t pitch, const T *a, strides s, intpt
     for (intptr_t i = 0; i < m; i += column_major ? BLOCK : 1)
         if (column_major)
             for (intptr_t j = 0; j < n; j += BLOCK)
-                transpose_block(w + i * pitch + j, pitch, a + j * s.col + i, s.col, least(BLOCK, m - i), n - j, BLOCK);
+                transpose_block(w + i * pitch + j, pitch, a + j * s.col + i, s.col, min_of(BLOCK, m - i), n - j, BLOCK);
         else
             gather_row(w + i * pitch, a + i * s.row, s.col, n);
 }
@@ -104,7 +104,7 @@ INLINE void panel_find_rows(const panel_stack *s, int32_t (*at)[LANES], intptr_t
 INLINE void panel_start(panel_stack *s, intptr_t count) {
     s->info = lane_set(0);
     s->odd = s->singular = lane_mask(0);
-    UNROLLED(int l = 0; l < LANES; l++) s->lane[l] = (T)least(l, count - 1);
+    UNROLLED(int l = 0; l < LANES; l++) s->lane[l] = (T)min_of(l, count - 1);
     for (intptr_t i = 0; i < s->m; i++) s->was[i] = lane_set((T)i);
     panel_find_rows(s, s->at, 0, s->pitch, s->size);
 }

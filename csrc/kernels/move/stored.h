@@ -45,7 +45,7 @@ INLINE void narrow_dense(uint16_t *to, const T *from, intptr_t count, const smm_
 INLINE void narrow_streamed(uint16_t *to, const T *from, intptr_t count, const smm_dtype dtype) {
 #if defined(SMM_LANE_HALF)
     enum { LINE = SMM_LINE / sizeof *to };
-    const intptr_t head = least(count, (intptr_t)((0 - (uintptr_t)to) % SMM_LINE / sizeof *to));
+    const intptr_t head = min_of(count, (intptr_t)((0 - (uintptr_t)to) % SMM_LINE / sizeof *to));
     const intptr_t end = head + (count - head) / LINE * LINE;
     narrow_dense(to, from, head, dtype);
     for (intptr_t j = head; j < end; j += LANES) lane_stream_half(to + j, lane_narrowed(from + j, dtype));

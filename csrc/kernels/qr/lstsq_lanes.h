@@ -5,10 +5,10 @@
 
 /* What a lane's matrix is, once factored: A P = Q (R; 0), and the first `rank` rows of R = (T 0) H_0 H_1 ... */
 typedef struct lstsq_factors {
-    numbers_matrix a;                              /* R above the reflectors of Q; and, right of T, of H */
-    vec *perm;                                     /* the column of A that column j was */
-    num tau[SMM_MOST_ORDER], tail[SMM_MOST_ORDER]; /* of Q, of H */
-    vec scale;                                     /* A was scaled by it */
+    numbers_matrix a;                            /* R above the reflectors of Q; and, right of T, of H */
+    vec *perm;                                   /* the column of A that column j was */
+    num tau[SMM_MAX_ORDER], tail[SMM_MAX_ORDER]; /* of Q, of H */
+    vec scale;                                   /* A was scaled by it */
     vec rank;
     mask finite;     /* A has no NaN and no infinity */
     mask has_tail;   /* rank < n */
@@ -62,7 +62,7 @@ INLINE vec longest_column(const lstsq_factors *f, intptr_t k) {
 INLINE void factor_pivoting(lstsq_factors *f) {
     const intptr_t m = f->a.m, n = f->a.n, step = f->a.step;
     for (intptr_t j = 0; j < n; j++) f->perm[j] = lane_set((T)j);
-    for (intptr_t k = 0; k < least(m, n); k++) {
+    for (intptr_t k = 0; k < min_of(m, n); k++) {
         const vec longest = longest_column(f, k);
         for (intptr_t j = k + 1; j < n; j++) {
             const mask here = lane_equal(longest, lane_set((T)j));
@@ -97,7 +97,7 @@ SHARED vec KERNEL(estimate_rank)(const numbers_matrix *a, vec rtol, mask counts,
     counts &= lane_greater(largest, zero);
     vec rank = lane_select(counts, one, zero);
     x[0] = y[0] = num_set(1);
-    for (intptr_t k = 1; k < least(a->m, a->n) && lane_any(counts); k++) {
+    for (intptr_t k = 1; k < min_of(a->m, a->n) && lane_any(counts); k++) {
         num to_x, to_y;
         const vec along_x = estimate_along(*a, x, k, &to_x), along_y = estimate_along(*a, y, k, &to_y);
         const vec gamma = num_re(a->at[k * a->step + k]);
@@ -118,7 +118,7 @@ INLINE void find_rank(const smm_call *call, intptr_t q, lstsq_factors *f, num *x
     vec rtol = lane_set(0);
     const smm_operand scalars = {call->lstsq.rtol.data, call->lstsq.rtol.batch, sizeof(T), sizeof(T)};
     if (scalars.data) lanes_load(&rtol, &scalars, q, 1, 1, count);
-    const intptr_t p = least(f->a.m, f->a.n);
+    const intptr_t p = min_of(f->a.m, f->a.n);
     if (lane_any(f->finite & ~has_full_rank(&f->a, rtol, (vec *)x)))
         f->rank = KERNEL(estimate_rank)(&f->a, rtol, f->finite, x, x + p);
     else
@@ -127,7 +127,7 @@ INLINE void find_rank(const smm_call *call, intptr_t q, lstsq_factors *f, num *x
     T ranks[LANES];
     lane_store(ranks, f->rank);
     f->before = f->a.n;
-    for (int l = 0; l < LANES; l++) f->before = least(f->before, (intptr_t)ranks[l]);
+    for (int l = 0; l < LANES; l++) f->before = min_of(f->before, (intptr_t)ranks[l]);
 }
 
 /* y = H_i y, where m holds: y_i and the tail of y change; or, of a row, y = y H_i. Elements of y lie `step` numbers
@@ -150,7 +150,7 @@ INLINE void reflect_tail(const lstsq_factors *f, const num *v, intptr_t i, mask 
  * of the conjugated row. x: room for a row. */
 INLINE void annihilate_tails(lstsq_factors *f, num *x) {
     const intptr_t n = f->a.n;
-    for (intptr_t i = least(f->a.m, n) - 1; i >= 0 && lane_any(f->has_tail); i--) {
+    for (intptr_t i = min_of(f->a.m, n) - 1; i >= 0 && lane_any(f->has_tail); i--) {
         const mask here = f->has_tail & lane_greater(f->rank, lane_set((T)i));
         num *row = f->a.at + i * f->a.step;
         x[i] = num_conj(row[i]);
@@ -168,7 +168,7 @@ INLINE void solve_triangle(const lstsq_factors *f, num *x, intptr_t width) {
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t c = 0; c < width; c++)
             x[i * width + c] = i < f->a.m ? num_select(in_tail(f, i), num_set(0), x[i * width + c]) : num_set(0);
-    for (intptr_t j = least(f->a.m, n) - 1; j >= 0; j--) {
+    for (intptr_t j = min_of(f->a.m, n) - 1; j >= 0; j--) {
         const mask here = lane_greater(f->rank, lane_set((T)j));
         const vec p = num_re(f->a.at[j * step + j]), r = lane_div(lane_set(1), p);
         for (intptr_t c = 0; c < width; c++) {
@@ -221,7 +221,7 @@ INLINE void store_permuted(const smm_operand *to, intptr_t q, intptr_t c, const 
 /* Right-hand sides first .. first + width - 1, in x. */
 INLINE void lstsq_solve(const smm_call *call, intptr_t q, const lstsq_factors *f, num *x, intptr_t first,
                         intptr_t width, intptr_t count) {
-    const intptr_t m = f->a.m, step = f->a.step, p = least(m, f->a.n);
+    const intptr_t m = f->a.m, step = f->a.step, p = min_of(m, f->a.n);
     const smm_operand b = numbers_columns(call->lstsq.b, first);
     smm_operand d = call->lstsq.residuals;
     d.data = (char *)d.data + first * d.row;
@@ -258,13 +258,13 @@ static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t l
     const intptr_t m = call->m, n = call->n;
     lstsq_factors f = {.a = {workspace->a, m, n, row_step(n)}, .perm = workspace->perm};
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         lstsq_load(call, q, &f, count);
         factor_pivoting(&f);
         find_rank(call, q, &f, x, count);
         annihilate_tails(&f, x);
-        const intptr_t most = least(SIDES, QR_ELEMENTS / (m > n ? m : n));
-        for (intptr_t c = 0; c < call->k; c += most) lstsq_solve(call, q, &f, x, c, least(most, call->k - c), count);
+        const intptr_t most = min_of(SIDES, QR_ELEMENTS / (m > n ? m : n));
+        for (intptr_t c = 0; c < call->k; c += most) lstsq_solve(call, q, &f, x, c, min_of(most, call->k - c), count);
         lanes_store_int(&call->lstsq.rank, q, f.rank, count);
         lanes_store_int(&call->lstsq.info, q, lane_set(0), count);
     }

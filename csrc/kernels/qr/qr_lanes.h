@@ -4,7 +4,7 @@
  * numbers.h, but for the reflector of a vector and the columns of Q. Where `unrolled`, sizes are constants, which those
  * of complex matrices never are. */
 
-enum { QR_ELEMENTS = SMM_MOST_ORDER * SMM_MOST_ORDER, QR_WORKSPACE = QR_ELEMENTS + SMM_MOST_ORDER };
+enum { QR_ELEMENTS = SMM_MAX_ORDER * SMM_MAX_ORDER, QR_WORKSPACE = QR_ELEMENTS + SMM_MAX_ORDER };
 
 /* Columns that a reflector passes over at a time: they share the loads of v, and so many sums are in flight. */
 enum { REFLECTED = VECTOR_REGISTERS >= 32 && PARTS == 1 ? 8 : 4 };
@@ -185,7 +185,7 @@ INLINE void qr_step(numbers_matrix a, num *tau, intptr_t k, const bool unrolled)
 
 /* A becomes R above the reflectors. */
 INLINE void qr_factor(numbers_matrix a, num *tau, const bool unrolled, bool cold, const T *next) {
-    const intptr_t p = least(a.m, a.n), share = p ? PARTS * LANES * a.m * a.n / p : 0;
+    const intptr_t p = min_of(a.m, a.n), share = p ? PARTS * LANES * a.m * a.n / p : 0;
     if (unrolled)
         UNROLLED(intptr_t k = 0; k < p; k++) qr_step(a, tau, k, unrolled);
     else
@@ -198,7 +198,7 @@ INLINE void qr_factor(numbers_matrix a, num *tau, const bool unrolled, bool cold
 /* Where anything overflows: that leaves its mark on the diagonal of R or, right of it, in the last row. */
 INLINE vec qr_mark(num x, vec nothing) { return lane_fma(PARTS == 1 ? num_re(x) : num_size(x), lane_set(0), nothing); }
 INLINE mask qr_overflows(numbers_matrix a) {
-    const intptr_t p = least(a.m, a.n);
+    const intptr_t p = min_of(a.m, a.n);
     vec nothing = lane_set(0);
     for (intptr_t k = 0; k < p; k++) nothing = qr_mark(a.at[k * a.step + k], nothing);
     for (intptr_t j = p; j < a.n; j++) nothing = qr_mark(a.at[(p - 1) * a.step + j], nothing);
@@ -220,14 +220,14 @@ INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, numbers_matrix 
         if (!lane_any(overflows)) return;
     }
     const vec back = lane_select(overflows, lane_set((T)0x1p8), one);
-    for (intptr_t i = 0; i < least(a.m, a.n); i++) scale_column(a.at + i * a.step + i, 1, back, a.n - i, unrolled);
+    for (intptr_t i = 0; i < min_of(a.m, a.n); i++) scale_column(a.at + i * a.step + i, 1, back, a.n - i, unrolled);
 }
 
 #if defined(REAL_DTYPE)
 /* Columns j .. j+width-1 of Q = H_0 H_1 ..., of the reflectors in A. */
 INLINE void q_columns(num *x, intptr_t j, intptr_t width, numbers_matrix a, const num *tau, const bool unrolled) {
     for (intptr_t e = 0; e < a.m * width; e++) x[e] = num_set(e / width == j + e % width);
-    for (intptr_t k = least(least(a.m, a.n), j + width) - 1; k >= 0; k--) {
+    for (intptr_t k = min_of(min_of(a.m, a.n), j + width) - 1; k >= 0; k--) {
         const intptr_t first = k > j ? k - j : 0; /* columns before are zero from row k on */
         const reflection h = {a.at + k * a.step + k, a.step, a.m - k, tau[k]};
         reflect(h, x + k * width + first, width, width - first, false, unrolled);
@@ -242,7 +242,7 @@ INLINE void q_store(const smm_call *call, intptr_t q, numbers_matrix a, const nu
                     const bool unrolled) {
     const intptr_t most = QR_ELEMENTS / a.m;
     for (intptr_t j = 0, width; j < call->k; j += width) {
-        width = unrolled ? a.n : least(most, call->k - j);
+        width = unrolled ? a.n : min_of(most, call->k - j);
         if (unrolled)
             q_columns(x, j, a.n, a, tau, true);
         else
@@ -263,7 +263,7 @@ INLINE void q_step(lanes_matrix a, const vec *tau, intptr_t p, intptr_t k, const
 /* The reflectors become the first p = min(m, n) columns of Q = H_0 H_1 ..., from the last on: rows above and columns
  * left of step k are those of I until then. */
 INLINE void q_form(lanes_matrix a, const vec *tau, const bool unrolled) {
-    const intptr_t p = least(a.m, a.n);
+    const intptr_t p = min_of(a.m, a.n);
     if (unrolled)
         UNROLLED(intptr_t k = p - 1; k >= 0; k--) q_step(a, tau, p, k, unrolled);
     else
@@ -275,7 +275,7 @@ INLINE void q_store_complement(const smm_operand *to, intptr_t cols, intptr_t q,
                                intptr_t count) {
     const intptr_t most = QR_ELEMENTS / a.m;
     for (intptr_t j = a.n, width; j < cols; j += width) {
-        width = least(most, cols - j);
+        width = min_of(most, cols - j);
         for (intptr_t i = 0; i < a.m * width; i++) x[i] = lane_set(i / width == j + i % width);
         for (intptr_t k = a.n - 1; k >= 0; k--) {
             const reflection h = {a.at + k * a.step + k, a.step, a.m - k, tau[k]};
@@ -290,7 +290,7 @@ INLINE void q_store_complement(const smm_operand *to, intptr_t cols, intptr_t q,
 /* The first columns of Q in place of the reflectors, and all others; x is room. */
 INLINE void q_store(const smm_call *call, intptr_t q, lanes_matrix a, const vec *tau, vec *x, intptr_t count,
                     const bool unrolled) {
-    const intptr_t p = least(a.m, a.n);
+    const intptr_t p = min_of(a.m, a.n);
     if (!unrolled && call->k > p) q_store_complement(&call->qr.q, call->k, q, a, tau, x, count);
     q_form(a, tau, unrolled);
     gather_rows(a, p);
@@ -308,8 +308,8 @@ INLINE void r_store(const smm_call *call, intptr_t q, num *r, numbers_matrix a, 
 /* QR, QR_R, QR_RAW of LANES matrices, with room for R. */
 INLINE void qr_group(const smm_call *call, intptr_t q, numbers_matrix a, num *r, intptr_t count, const bool unrolled,
                      bool cold) {
-    const intptr_t p = least(a.m, a.n);
-    num tau[SMM_MOST_ORDER];
+    const intptr_t p = min_of(a.m, a.n);
+    num tau[SMM_MAX_ORDER];
     qr_load_and_factor(call, q, a, tau, count, unrolled, cold);
     lanes_store_int(smm_info(call), q, lane_set(0), count);
     if (call->op == SMM_OP_QR_RAW) {
@@ -324,12 +324,12 @@ INLINE void qr_group(const smm_call *call, intptr_t q, numbers_matrix a, num *r,
 }
 
 /* Square matrices of a constant order. */
-enum { QR_LANES_MOST = PARTS == 1 ? 10 : 4 };
+enum { QR_LANES_MAX = PARTS == 1 ? 10 : 4 };
 INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
-        num a[QR_LANES_MOST * QR_LANES_MOST], r[QR_LANES_MOST * QR_LANES_MOST];
+        num a[QR_LANES_MAX * QR_LANES_MAX], r[QR_LANES_MAX * QR_LANES_MAX];
         if (cold) prefetch(ahead_of(&call->a, q, LANES * n * n), LANES * n * n); /* not at each of short steps */
-        qr_group(call, q, (numbers_matrix){a, n, n, n}, r, least(LANES, last - q), true, false);
+        qr_group(call, q, (numbers_matrix){a, n, n, n}, r, min_of(LANES, last - q), true, false);
     }
 }
 
@@ -342,5 +342,5 @@ static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last
     qr_workspace *const workspace = smm_kernel_workspace();
     const numbers_matrix x = {workspace->a, call->m, call->n, row_step(call->n)};
     for (intptr_t q = first; q < last; q += LANES)
-        qr_group(call, q, x, workspace->r, least(LANES, last - q), false, cold);
+        qr_group(call, q, x, workspace->r, min_of(LANES, last - q), false, cold);
 }

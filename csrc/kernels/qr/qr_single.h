@@ -2,7 +2,7 @@
 
 /* What a matrix takes: A, then R and what is not zero yet below; the reflectors, each in a row; Q. */
 typedef struct qr_single_workspace {
-    num a[SINGLE_NUMBERS], h[SINGLE_NUMBERS], q[SINGLE_NUMBERS], tau[SMM_MOST_ORDER];
+    num a[SINGLE_NUMBERS], h[SINGLE_NUMBERS], q[SINGLE_NUMBERS], tau[SMM_MAX_ORDER];
     single_room room;
 } qr_single_workspace;
 _Static_assert(sizeof(qr_single_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of qr_single");
@@ -13,7 +13,7 @@ SHARED void KERNEL(qr_single_factor)(numbers_matrix a, numbers_matrix h, num *ta
     num *const conj_v = x->spread[2];
     single_zero(x->row[1], a.step);
     single_zero(h.at, h.m * h.step);
-    for (intptr_t k = 0; k < least(a.m, a.n); k++) {
+    for (intptr_t k = 0; k < min_of(a.m, a.n); k++) {
         num *const row = a.at + k * a.step, *const v = x->spread[k % 2], *const w = x->row[k % 2];
         const single_outer last = {x->spread[(k + 1) % 2], x->row[(k + 1) % 2], true};
         const num last_w = single_get(last.col, k);
@@ -37,7 +37,7 @@ SHARED void KERNEL(qr_single_factor)(numbers_matrix a, numbers_matrix h, num *ta
 
 /* Whether anything overflows: as qr_overflows. */
 INLINE bool qr_single_overflows(numbers_matrix a) {
-    const intptr_t p = least(a.m, a.n);
+    const intptr_t p = min_of(a.m, a.n);
     vec nothing = lane_set(0);
     for (intptr_t k = 0; k < p; k++) nothing = qr_mark(single_get(a.at + k * a.step, k), nothing);
     for (intptr_t j = p; j < a.n; j++) nothing = qr_mark(single_get(a.at + (p - 1) * a.step, j), nothing);
@@ -60,7 +60,7 @@ INLINE void qr_single_load_and_factor(const smm_call *call, intptr_t q, numbers_
 /* Below the diagonal: the reflectors, or zeros. */
 INLINE void qr_single_fill(numbers_matrix a, numbers_matrix h, bool reflectors) {
     for (intptr_t i = 0; i < a.m; i++)
-        for (intptr_t j = 0; j < least(i, a.n); j++)
+        for (intptr_t j = 0; j < min_of(i, a.n); j++)
             single_put(a.at + i * a.step, j, reflectors ? single_get(h.at + j * h.step, i) : num_set(0));
 }
 
@@ -71,13 +71,13 @@ INLINE void qr_single_form(numbers_matrix q, numbers_matrix h, const num *tau, s
 
 /* The lanes took 2.1, 5.4 and 8.8 times as long for one f64 matrix of order 32, 64 and 128. */
 static unsigned qr_single_needs(const smm_call *call) {
-    return single_fits(call) ? single_needs(call->batch, least(call->m, call->n), 128, 128) : SMM_UNFIT;
+    return single_fits(call) ? single_needs(call->batch, min_of(call->m, call->n), 128, 128) : SMM_UNFIT;
 }
 
 static void KERNEL(qr_single)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     qr_single_workspace *const w = smm_kernel_workspace();
-    const intptr_t m = call->m, n = call->n, p = least(m, n);
+    const intptr_t m = call->m, n = call->n, p = min_of(m, n);
     const numbers_matrix a = single_matrix(w->a, m, n), h = single_matrix(w->h, p, m);
     for (intptr_t q = first; q < last; q++) {
         qr_single_load_and_factor(call, q, a, h, w->tau, &w->room);

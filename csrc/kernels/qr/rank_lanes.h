@@ -61,7 +61,7 @@ INLINE extension smallest_extension(vec sigma, vec alpha, vec gamma) {
  * than r_00: of p columns |R|_2 <= sqrt(p) r_00. The estimates lie between the singular values 1 / |R^-1|_2 and |R|_2,
  * but for rounding, of less than 64 u r_00; half of the smallest is left for that. y: room for min(m, n). */
 INLINE mask has_full_rank(const numbers_matrix *a, vec rtol, vec *y) {
-    const intptr_t p = least(a->m, a->n);
+    const intptr_t p = min_of(a->m, a->n);
     const vec one = lane_set(1), first = num_size(a->at[0]), allowed = lane_max(lane_set(64 * ROUNDOFF), rtol);
     vec squares = lane_set(0);
     for (intptr_t k = 0; k < p; k++) y[k] = first;

@@ -8,11 +8,11 @@ enum {
     MIXED_TILE = 256,
     MIXED_COLUMNS = 4,
     MIXED_CACHED = 2 * LANES * 32 * 32, /* elements of matrices that a tile of more than two vectors may have */
-    MIXED_ELEMENTS = 2 * LANES * SMM_MOST_ORDER * SMM_MOST_ORDER, /* of the matrices of a tile */
+    MIXED_ELEMENTS = 2 * LANES * SMM_MAX_ORDER * SMM_MAX_ORDER, /* of the matrices of a tile */
     MIXED_RIGHT = MIXED_COLUMNS * 2048, /* of its right-hand sides: tile n <= sqrt(MIXED_TILE MIXED_CACHED) */
     MIXED_VECTORS = MIXED_TILE / LANES,
 };
-_Static_assert(MIXED_TILE *MIXED_CACHED <= 2048 * 2048 && 2 * LANES * SMM_MOST_ORDER <= 2048, "MIXED_RIGHT");
+_Static_assert(MIXED_TILE *MIXED_CACHED <= 2048 * 2048 && 2 * LANES * SMM_MAX_ORDER <= 2048, "MIXED_RIGHT");
 _Static_assert(MIXED_TILE % (2 * LANES) == 0, "tiles of whole vectors of float32");
 
 enum { MIXED_STEPS = 30, MIXED_OVERFLOWED = -2, MIXED_SINGULAR = -3, MIXED_NOT_CONVERGED = -MIXED_STEPS - 1 };
@@ -35,7 +35,7 @@ static intptr_t KERNEL(solve_mixed_lanes_workspace)(const smm_call *call) {
 }
 
 INLINE intptr_t mixed_tile(intptr_t n) {
-    const intptr_t fits = least(MIXED_TILE, MIXED_CACHED / (n * n)) & -(2 * LANES);
+    const intptr_t fits = min_of(MIXED_TILE, MIXED_CACHED / (n * n)) & -(2 * LANES);
     return fits ? fits : 2 * LANES;
 }
 
@@ -98,7 +98,7 @@ static void mixed_begin(const smm_call *call, mixed *t, intptr_t q, intptr_t cou
     const intptr_t n = call->n;
     const vec overflows = lane_set((T)0x1.ffffffp127); /* what becomes infinite in float32 */
     for (intptr_t v = 0; v * LANES < count; v++) {
-        const intptr_t some = least(LANES, count - v * LANES);
+        const intptr_t some = min_of(LANES, count - v * LANES);
         vec *const a = t->a + v * n * n;
         const smm_operand dense = mixed_dense(t->wide, n, n, sizeof(T));
         lanes_load(a, &call->solve_mixed.a, q + v * LANES, n, n, some);
@@ -113,7 +113,7 @@ static void mixed_begin(const smm_call *call, mixed *t, intptr_t q, intptr_t cou
     mixed_factor(call, t, count);
     for (intptr_t v = 0; v * LANES < count; v++) {
         const smm_operand info = {t->info, sizeof *t->info, 0, 0};
-        const vec singular = lanes_load_int(&info, v * LANES, 0, least(LANES, count - v * LANES));
+        const vec singular = lanes_load_int(&info, v * LANES, 0, min_of(LANES, count - v * LANES));
         const mask is_singular = ~lane_equal(singular, lane_set(0)) & lane_equal(t->code[v], lane_set(0));
         t->code[v] = lane_select(is_singular, lane_set(MIXED_SINGULAR), t->code[v]);
     }
@@ -128,7 +128,7 @@ INLINE vec mixed_size(vec most) {
 /* r = b - A x of one column, whose elements in x and b are `width` apart; r is one. */
 INLINE void mixed_residual(vec *r, const vec *a, const vec *x, const vec *b, intptr_t n, intptr_t width) {
     for (intptr_t i = 0; i < n; i += 4) { /* sums of several rows: one would wait for itself */
-        const intptr_t rows = least(4, n - i);
+        const intptr_t rows = min_of(4, n - i);
         const vec *row[4];
         vec sum[4];
         UNROLLED(int l = 0; l < 4; l++) row[l] = a + (l < rows ? i + l : i) * n, sum[l] = lane_set(0);
@@ -144,13 +144,13 @@ static bool mixed_step(const smm_call *call, mixed *t, intptr_t v, intptr_t some
     const intptr_t n = call->n;
     const smm_operand dense = mixed_dense(t->wide, n, width, sizeof(T));
     vec *const x = t->x + v * n * width, *const b = t->b + v * n * width;
-    vec y[SMM_MOST_ORDER * MIXED_COLUMNS];
+    vec y[SMM_MAX_ORDER * MIXED_COLUMNS];
     bool goes_on = false;
     lanes_load(y, &dense, v * LANES, n, width, some);
     for (intptr_t c = 0; c < width; c++) {
         const mask ended = t->ended[v * width + c] | lane_greater(lane_set(0), t->code[v]);
         const vec size = t->size[v * width + c];
-        vec r[SMM_MOST_ORDER];
+        vec r[SMM_MAX_ORDER];
         if (step) t->code[v] = lane_select(ended, t->code[v], lane_max(t->code[v], lane_set((T)step)));
         for (intptr_t i = 0; i < n; i++) {
             const vec next = lane_add(x[i * width + c], lane_mul(y[i * width + c], size));
@@ -177,8 +177,8 @@ static void mixed_columns(const smm_call *call, mixed *t, intptr_t q, intptr_t c
     const smm_operand from = numbers_columns(call->solve_mixed.b, j), to = numbers_columns(call->solve_mixed.x, j);
     const smm_operand dense = mixed_dense(t->wide, n, width, sizeof(T));
     for (intptr_t v = 0; v * LANES < count; v++) {
-        const intptr_t some = least(LANES, count - v * LANES);
-        vec *const b = t->b + v * n * width, y[SMM_MOST_ORDER * MIXED_COLUMNS];
+        const intptr_t some = min_of(LANES, count - v * LANES);
+        vec *const b = t->b + v * n * width, y[SMM_MAX_ORDER * MIXED_COLUMNS];
         lanes_load(b, &from, q + v * LANES, n, width, some);
         for (intptr_t c = 0; c < width; c++) {
             const vec size = mixed_size(mixed_largest(b + c, width, n));
@@ -198,12 +198,12 @@ static void mixed_columns(const smm_call *call, mixed *t, intptr_t q, intptr_t c
         mixed_widen(t->wide, t->d, count * n * width);
         goes_on = false;
         for (intptr_t v = 0; v * LANES < count; v++)
-            goes_on |= mixed_step(call, t, v, least(LANES, count - v * LANES), width, step);
+            goes_on |= mixed_step(call, t, v, min_of(LANES, count - v * LANES), width, step);
     }
     for (intptr_t v = 0; v * LANES < count; v++) {
         for (intptr_t c = 0; c < width && goes_on; c++)
             t->code[v] = lane_select(t->ended[v * width + c], t->code[v], lane_set(MIXED_NOT_CONVERGED));
-        lanes_store(&to, q + v * LANES, t->x + v * n * width, n, width, least(LANES, count - v * LANES));
+        lanes_store(&to, q + v * LANES, t->x + v * n * width, n, width, min_of(LANES, count - v * LANES));
     }
 }
 
@@ -227,15 +227,15 @@ static void KERNEL(solve_mixed_lanes)(const smm_call *call, intptr_t first, intp
     const intptr_t tile = mixed_tile(call->n);
     (void)cold;
     for (intptr_t q = first; q < last; q += tile) {
-        const intptr_t count = least(tile, last - q);
+        const intptr_t count = min_of(tile, last - q);
         if (call->k)
             mixed_begin(call, t, q, count);
         else /* nothing to solve, so nothing fails */
             memset(t->code, 0, sizeof t->code);
         for (intptr_t j = 0; j < call->k; j += MIXED_COLUMNS)
-            mixed_columns(call, t, q, count, j, least(MIXED_COLUMNS, call->k - j));
+            mixed_columns(call, t, q, count, j, min_of(MIXED_COLUMNS, call->k - j));
         for (intptr_t v = 0; v * LANES < count; v++) {
-            const intptr_t some = least(LANES, count - v * LANES);
+            const intptr_t some = min_of(LANES, count - v * LANES);
             lanes_store_int(&call->solve_mixed.iterations, q + v * LANES, t->code[v], some);
             lanes_store_int(&call->solve_mixed.info, q + v * LANES, lane_set(0), some);
             const uint32_t bad = lane_bits(lane_greater(lane_set(0), t->code[v]));

@@ -92,11 +92,11 @@ SHARED vec KERNEL(inverse_norm)(const inverse_of *b, num *x, num *phases) {
 
 /* What a kernel of this file keeps in its thread's workspace. */
 typedef struct refinement {
-    num a[SMM_MOST_ORDER * SMM_MOST_ORDER], lu[SMM_MOST_ORDER * SMM_MOST_ORDER];
+    num a[SMM_MAX_ORDER * SMM_MAX_ORDER], lu[SMM_MAX_ORDER * SMM_MAX_ORDER];
     lu_state s;
-    num x[SMM_MOST_ORDER], b[SMM_MOST_ORDER], r[SMM_MOST_ORDER], d[SMM_MOST_ORDER], rest[SMM_MOST_ORDER],
-        phases[SMM_MOST_ORDER];
-    vec w[SMM_MOST_ORDER], scale[SMM_MOST_ORDER];
+    num x[SMM_MAX_ORDER], b[SMM_MAX_ORDER], r[SMM_MAX_ORDER], d[SMM_MAX_ORDER], rest[SMM_MAX_ORDER],
+        phases[SMM_MAX_ORDER];
+    vec w[SMM_MAX_ORDER], scale[SMM_MAX_ORDER];
 } refinement;
 
 static intptr_t KERNEL(refinement_workspace)(const smm_call *call) {
@@ -109,7 +109,7 @@ static void KERNEL(lu_rcond_lanes)(const smm_call *call, intptr_t first, intptr_
     const intptr_t n = call->n;
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         vec norm;
         KERNEL(numbers_load)(t->lu, &call->lu_rcond.a, q, n, n, count);
         lanes_load(&norm, &call->lu_rcond.norm_a, q, 1, 1, count);
@@ -177,7 +177,7 @@ static void KERNEL(backward_error_lanes)(const smm_call *call, intptr_t first, i
     const bool in_norms = call->form & SMM_NORMWISE;
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         KERNEL(numbers_load)(t->a, &call->backward_error.a, q, n, n, count);
         const vec norm = in_norms ? infinity_norm(t->a, n) : lane_set(0);
         lanes_store_int(&call->backward_error.info, q, lane_set(0), count);
@@ -228,7 +228,7 @@ INLINE vec forward_error(refinement *t, const inverse_of *lu, bool extra) {
     for (intptr_t i = 0; i < n; i++) {
         const vec scale = lane_fma(lane_set(c), t->w[i], num_size(t->r[i]));
         const mask is_safe = lane_greater(t->w[i], lane_set(safe_size(n)));
-        t->scale[i] = lane_select(is_safe, scale, lane_add(scale, lane_set(least_size(n))));
+        t->scale[i] = lane_select(is_safe, scale, lane_add(scale, lane_set(min_size(n))));
     }
     const inverse_of b = {lu->lu, lu->s, t->scale, n, true};
     const vec found = KERNEL(inverse_norm)(&b, t->d, t->phases);
@@ -245,7 +245,7 @@ static void KERNEL(refine_lanes)(const smm_call *call, intptr_t first, intptr_t 
     const inverse_of inverse = {t->lu, &t->s, NULL, n, false};
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         KERNEL(numbers_load)(t->a, &call->refine.a, q, n, n, count);
         KERNEL(numbers_load)(t->lu, &call->refine.lu, q, n, n, count);
         const vec info = lu_look(call, &call->refine.pivots, t->lu, &t->s, q, count);

@@ -23,11 +23,11 @@ enum {
 
 /* LANES matrices under way. */
 typedef struct bidiagonal {
-    vec d[SMM_MOST_ORDER], e[SMM_MOST_ORDER]; /* B: its diagonal and what is right of it */
-    vec tolerance;                            /* what is negligible */
-    mask open[SMM_MOST_ORDER];                /* e_i is in the block at work */
-    vec f, g;                                 /* a sweep begins with the rotation that turns these to (r, 0) */
-    mask zero;                                /* the shift is zero */
+    vec d[SMM_MAX_ORDER], e[SMM_MAX_ORDER]; /* B: its diagonal and what is right of it */
+    vec tolerance;                          /* what is negligible */
+    mask open[SMM_MAX_ORDER];               /* e_i is in the block at work */
+    vec f, g;                               /* a sweep begins with the rotation that turns these to (r, 0) */
+    mask zero;                              /* the shift is zero */
     vec info;
 } bidiagonal;
 

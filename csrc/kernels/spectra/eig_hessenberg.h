@@ -11,7 +11,7 @@ enum {
     EIG_PASSES = 20,       /* of balancing */
     EIG_STEPS = 64,        /* doublings of a row's factor in a pass */
     EIG_SWEEPS = 30,       /* per row; then a matrix is given up */
-    EIG_LEAST_ROWS = 10,   /* sweeps are as many as for this order at least */
+    EIG_MIN_ROWS = 10,     /* sweeps are as many as for this order at least */
     EIG_EXCEPTIONAL = 10,  /* so many sweeps without success are followed by one with other shifts */
     EIG_WIDTH = 3 - PARTS, /* shifts of a sweep */
     EIG_BULGE = EIG_WIDTH + 1
@@ -20,19 +20,19 @@ enum {
 /* Balancing multiplies nothing by more. No sum of squares of elements, which are multiplied by EIG_UNIT, overflows:
  * balancing does not increase the Frobenius norm. */
 #if defined(SMM_KERNELS_F64)
-#define EIG_MOST_BALANCE 0x1p300
+#define EIG_MAX_BALANCE 0x1p300
 #define EIG_UNIT 0x1p300
 #else
-#define EIG_MOST_BALANCE 0x1p30f
+#define EIG_MAX_BALANCE 0x1p30f
 #define EIG_UNIT 0x1p35f
 #endif
 
-enum { EIG_ROWS = SMM_MOST_ORDER * (SMM_MOST_ORDER + 1) };
+enum { EIG_ROWS = SMM_MAX_ORDER * (SMM_MAX_ORDER + 1) };
 
 /* Rows begin `row_step` apart; eigenvectors of real matrices are complex, those of complex ones take the place of Z. */
 typedef struct eig_workspace {
     num h[EIG_ROWS], z[EIG_ROWS];
-    pair v[PARTS > 1 ? 1 : SMM_MOST_ORDER * SMM_MOST_ORDER];
+    pair v[PARTS > 1 ? 1 : SMM_MAX_ORDER * SMM_MAX_ORDER];
 } eig_workspace;
 _Static_assert(sizeof(eig_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of eig_lanes");
 
@@ -40,11 +40,11 @@ _Static_assert(sizeof(eig_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of eig_
 typedef struct eig_stack {
     num *h, *z;
     intptr_t n, step;
-    bool vectors;                /* without them Z is not formed, and of H only windows count */
-    vec balance[SMM_MOST_ORDER]; /* D */
-    mask joined[SMM_MOST_ORDER]; /* rows and columns that are balanced */
-    vec lo, hi;                  /* first and last row of the window; -1: all is done */
-    vec since;                   /* sweeps since a row was done, modulo twice EIG_EXCEPTIONAL */
+    bool vectors;               /* without them Z is not formed, and of H only windows count */
+    vec balance[SMM_MAX_ORDER]; /* D */
+    mask joined[SMM_MAX_ORDER]; /* rows and columns that are balanced */
+    vec lo, hi;                 /* first and last row of the window; -1: all is done */
+    vec since;                  /* sweeps since a row was done, modulo twice EIG_EXCEPTIONAL */
     mask works;
     intptr_t from, to;                 /* of all windows */
     int32_t first[LANES], last[LANES]; /* the window again; of a lane that is done, rows that exist */
@@ -117,7 +117,7 @@ INLINE mask eig_balance_row(eig_stack *x, intptr_t i) {
         r = eig_add_squares(x->h[i * step + j], r);
     }
     const mask joined = x->joined[i] & lane_greater(c, zero) & lane_greater(r, zero);
-    const vec most = lane_set(EIG_MOST_BALANCE), least = lane_set(1 / EIG_MOST_BALANCE);
+    const vec most = lane_set(EIG_MAX_BALANCE), least = lane_set(1 / EIG_MAX_BALANCE);
     vec ratio = lane_div(r, c), all = x->balance[i];
     mask more = joined, less = joined;
     for (int s = 0; s < EIG_STEPS; s++) {
@@ -162,8 +162,8 @@ INLINE void eig_balance(eig_stack *x) {
 
 /* A few rows x become x H, H = I - tau v v^H, v_0 = 1: w = tau x v, x = x - w v^H. */
 INLINE void eig_reflect_rows(const num *v, num tau, num *x, intptr_t step, intptr_t count, const int rows) {
-    enum { MOST = 4 };
-    num w[MOST];
+    enum { MAX = 4 };
+    num w[MAX];
     UNROLLED(int i = 0; i < rows; i++) w[i] = x[i * step];
     for (intptr_t j = 1; j < count; j++)
         UNROLLED(int i = 0; i < rows; i++) w[i] = num_fma(x[i * step + j], v[j], w[i]);
@@ -179,7 +179,7 @@ INLINE void eig_reflect_rows(const num *v, num tau, num *x, intptr_t step, intpt
 
 static void KERNEL(eig_reduce)(eig_stack *x) {
     const intptr_t n = x->n, step = x->step;
-    num v[SMM_MOST_ORDER], tau[SMM_MOST_ORDER];
+    num v[SMM_MAX_ORDER], tau[SMM_MAX_ORDER];
     for (intptr_t k = 0; k + 2 < n; k++) {
         const intptr_t count = n - k - 1;
         num *const column = x->h + (k + 1) * step + k;
@@ -206,7 +206,7 @@ static void KERNEL(eig_reduce)(eig_stack *x) {
 /* Where h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
 INLINE mask eig_negligible(const eig_stack *x, intptr_t k) {
     const num *const h = x->h + k * x->step + k, above = h[-x->step - 1], here = h[0];
-    const vec ulp = lane_set(2 * ROUNDOFF), least = lane_set(least_normal() / ROUNDOFF);
+    const vec ulp = lane_set(2 * ROUNDOFF), least = lane_set(smallest_normal() / ROUNDOFF);
     const vec below = num_size(h[-1]), d = num_size(here);
     const mask tiny = ~lane_greater(below, least);
     const mask small = ~lane_greater(below, lane_mul(ulp, lane_add(num_size(above), d)));
@@ -274,7 +274,7 @@ INLINE void eig_reflect_both(eig_stack *x, const num *v, num tau, intptr_t k, co
         rows[j] = num_sub(rows[j], s);
         UNROLLED(int i = 1; i < count; i++) rows[i * step + j] = num_fnma(v[i], s, rows[i * step + j]);
     }
-    ROLLED(intptr_t i = x->vectors ? 0 : x->from; i <= least(k + count, n - 1); i++)
+    ROLLED(intptr_t i = x->vectors ? 0 : x->from; i <= min_of(k + count, n - 1); i++)
         eig_reflect_rows(v, tau, x->h + i * step + k, step, count, 1);
     if (!x->vectors) return;
     ROLLED(intptr_t i = 0; i < n; i++) eig_reflect_rows(v, tau, x->z + i * step + k, step, count, 1);
@@ -284,7 +284,7 @@ INLINE void eig_reflect_both(eig_stack *x, const num *v, num tau, intptr_t k, co
 INLINE void eig_chase(eig_stack *x, const num *start) {
     const intptr_t step = x->step;
     for (intptr_t k = x->from; k < x->to; k++) {
-        const intptr_t count = least(EIG_BULGE, x->n - k);
+        const intptr_t count = min_of(EIG_BULGE, x->n - k);
         const mask starts = lane_equal(x->lo, lane_set((T)k));
         const mask active = x->works & eig_at_least(lane_set((T)k), x->lo) & lane_greater(x->hi, lane_set((T)k));
         num *const column = x->h + k * step + k - 1; /* none if k is 0 */

@@ -3,14 +3,14 @@
  * that is left, by back substitution (LAPACK's trevc and geev). The triangle itself is the Schur form, which is not
  * balanced (gees). */
 
-/* Divisors are at least EIG_LEAST_DIVISOR, and components of vectors are scaled down from EIG_MOST_COMPONENT on, so
+/* Divisors are at least EIG_MIN_DIVISOR, and components of vectors are scaled down from EIG_MAX_COMPONENT on, so
  * that no square overflows. */
 #if defined(SMM_KERNELS_F64)
-#define EIG_LEAST_DIVISOR 0x1p-400
-#define EIG_MOST_COMPONENT 0x1p100
+#define EIG_MIN_DIVISOR 0x1p-400
+#define EIG_MAX_COMPONENT 0x1p100
 #else
-#define EIG_LEAST_DIVISOR 0x1p-50f
-#define EIG_MOST_COMPONENT 0x1p20f
+#define EIG_MIN_DIVISOR 0x1p-50f
+#define EIG_MAX_COMPONENT 0x1p20f
 #endif
 
 /* x / d */
@@ -65,7 +65,7 @@ INLINE void eig_start_block(const eig_stack *x, intptr_t top, pair w, mask is, p
 /* Scale all of y down where component i is large. */
 INLINE void eig_limit(pair *y, intptr_t i, intptr_t count, mask where) {
     const vec size = pair_size(y[i]);
-    const mask large = where & lane_greater(size, lane_set(EIG_MOST_COMPONENT));
+    const mask large = where & lane_greater(size, lane_set(EIG_MAX_COMPONENT));
     if (__builtin_expect(!lane_any(large), 1)) return;
     const vec back = lane_select(large, lane_div(lane_set(1), size), lane_set(1));
     for (intptr_t k = 0; k < count; k++) y[k] = pair_scale(y[k], back);
@@ -74,7 +74,7 @@ INLINE void eig_limit(pair *y, intptr_t i, intptr_t count, mask where) {
 /* (T - w_j I) y = 0, T being H; y_j = 1, or of a block one of its two numbers. The result counts the rows of y. */
 static intptr_t KERNEL(eig_solve)(const eig_stack *x, intptr_t j, pair w, pair *y) {
     const intptr_t n = x->n, step = x->step;
-    const vec small = lane_max(lane_mul(lane_set(2 * ROUNDOFF), pair_size(w)), lane_set(EIG_LEAST_DIVISOR));
+    const vec small = lane_max(lane_mul(lane_set(2 * ROUNDOFF), pair_size(w)), lane_set(EIG_MIN_DIVISOR));
     const pair nothing = {lane_set(0), lane_set(0)};
     for (intptr_t i = 0; i < n; i++) y[i] = nothing;
     y[j] = (pair){lane_set(1), lane_set(0)};
@@ -126,8 +126,8 @@ static intptr_t KERNEL(eig_solve)(const eig_stack *x, intptr_t j, pair w, pair *
 /* A few rows of column j of V = D Z Y. */
 INLINE void eig_multiply_rows(const eig_stack *x, intptr_t i, const pair *y, intptr_t count, pair *v, intptr_t step,
                               const int rows) {
-    enum { MOST = 4 };
-    pair sum[MOST];
+    enum { MAX = 4 };
+    pair sum[MAX];
     UNROLLED(int r = 0; r < rows; r++) sum[r] = (pair){lane_set(0), lane_set(0)};
     ROLLED(intptr_t k = 0; k < count; k++)
         UNROLLED(int r = 0; r < rows; r++) sum[r] = num_fma_pair(x->z[(i + r) * x->step + k], y[k], sum[r]);
@@ -137,7 +137,7 @@ INLINE void eig_multiply_rows(const eig_stack *x, intptr_t i, const pair *y, int
 /* Column j of V has norm 1, and its largest component, the first of equals, is real and positive. */
 static void KERNEL(eig_vector)(const eig_stack *x, intptr_t j, pair w, pair *v, intptr_t step) {
     const intptr_t n = x->n;
-    pair y[SMM_MOST_ORDER];
+    pair y[SMM_MAX_ORDER];
     const intptr_t count = KERNEL(eig_solve)(x, j, w, y);
     intptr_t i = 0;
     for (; i + 4 <= n; i += 4) eig_multiply_rows(x, i, y, count, v, step, 4);
@@ -159,7 +159,7 @@ INLINE eig_stack eig_stack_of(intptr_t n, bool vectors) {
 /* The triangle, its eigenvalues and info. The result undoes the scaling, and is NaN where there are none. */
 static vec KERNEL(eig_triangularise)(const smm_call *call, intptr_t q, eig_stack *x, pair *w, intptr_t count,
                                      bool balanced) {
-    const intptr_t n = x->n, most = EIG_SWEEPS * (n > EIG_LEAST_ROWS ? n : EIG_LEAST_ROWS);
+    const intptr_t n = x->n, most = EIG_SWEEPS * (n > EIG_MIN_ROWS ? n : EIG_MIN_ROWS);
     const vec back = eig_load(call, q, x, count);
     if (balanced) eig_balance(x);
     KERNEL(eig_reduce)(x);
@@ -176,7 +176,7 @@ static void KERNEL(eig_group)(const smm_call *call, intptr_t q, intptr_t count, 
     const intptr_t n = call->n;
     eig_workspace *const workspace = smm_kernel_workspace();
     eig_stack x = eig_stack_of(n, vectors);
-    pair w[SMM_MOST_ORDER];
+    pair w[SMM_MAX_ORDER];
     const vec times = KERNEL(eig_triangularise)(call, q, &x, w, count, true), zero = lane_set(0);
     pair *const v =
         PARTS > 1 ? (pair *)workspace->z : workspace->v; /* column j of Z is in the columns of V up to j only */
@@ -195,11 +195,11 @@ static void KERNEL(eig_group)(const smm_call *call, intptr_t q, intptr_t count, 
 
 static void KERNEL(eig_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    for (intptr_t q = first; q < last; q += LANES) KERNEL(eig_group)(call, q, least(LANES, last - q), true);
+    for (intptr_t q = first; q < last; q += LANES) KERNEL(eig_group)(call, q, min_of(LANES, last - q), true);
 }
 static void KERNEL(eigvals_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    for (intptr_t q = first; q < last; q += LANES) KERNEL(eig_group)(call, q, least(LANES, last - q), false);
+    for (intptr_t q = first; q < last; q += LANES) KERNEL(eig_group)(call, q, min_of(LANES, last - q), false);
 }
 
 /* One factor of A = Z T Z^H, with positive zeros. */
@@ -218,9 +218,9 @@ INLINE void schur_store(const smm_operand *to, intptr_t q, const eig_stack *x, n
 static void KERNEL(schur_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         eig_stack x = eig_stack_of(call->n, true);
-        pair w[SMM_MOST_ORDER];
+        pair w[SMM_MAX_ORDER];
         const vec times = KERNEL(eig_triangularise)(call, q, &x, w, count, false);
         const mask has = lane_equal(times, times);
         schur_store(&call->schur.t, q, &x, x.h, times, count);

@@ -39,7 +39,7 @@ static void KERNEL(eig_sweep)(eig_stack *x) {
     v[1] = lane_mul(part, lane_add(from, lane_sub(eig_pick(x, x->first, 1, 1), re)));
     v[2] = lane_mul(part, eig_pick(x, x->first, 2, 1));
     vec all = lane_add(lane_add(lane_abs(v[0]), lane_abs(v[1])), lane_abs(v[2]));
-    all = lane_max(all, lane_set(least_normal()));
+    all = lane_max(all, lane_set(smallest_normal()));
     for (int i = 0; i < EIG_BULGE; i++) v[i] = lane_div(v[i], all);
     eig_chase(x, v);
 }

@@ -1,4 +1,4 @@
-/* eigh_jacobi.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders up to EIGH_JACOBI_MOST, a
+/* eigh_jacobi.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders up to EIGH_JACOBI_MAX, a
  * constant, LANES of them side by side: two-sided Jacobi rotations, which keep the relative accuracy of small
  * eigenvalues of graded definite matrices (Demmel and Veselic, SIAM J. Matrix Anal. Appl. 13, 1992). One text over the
  * numbers of reals.h and those of numbers.h.
@@ -28,7 +28,7 @@
 enum {
     JACOBI_SWEEPS = 30, /* then a matrix is given up */
     JACOBI_GROUPS = PARTS > 1 ? 1 : 2,
-    JACOBI_SIZE = EIGH_JACOBI_MOST * EIGH_JACOBI_MOST
+    JACOBI_SIZE = EIGH_JACOBI_MAX * EIGH_JACOBI_MAX
 };
 
 /* LANES matrices under way. */
@@ -206,12 +206,12 @@ INLINE void jacobi_all(const smm_call *call, intptr_t first, intptr_t last, bool
         jacobi_stack x[JACOBI_GROUPS];
         UNROLLED(int g = 0; g < JACOBI_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            jacobi_begin(call, at, &x[g], n, least(LANES, last - at), cold, vectors);
+            jacobi_begin(call, at, &x[g], n, min_of(LANES, last - at), cold, vectors);
         }
         jacobi_iterate(x, n, vectors);
         UNROLLED(int g = 0; g < JACOBI_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            jacobi_end(call, at, &x[g], n, least(LANES, last - at), vectors);
+            jacobi_end(call, at, &x[g], n, min_of(LANES, last - at), vectors);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* eigh_lanes.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders above EIGH_JACOBI_MOST,
+/* eigh_lanes.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders above EIGH_JACOBI_MAX,
  * LANES of them side by side: Householder tridiagonalisation and implicit QR with Wilkinson's shift (LAPACK's hetrd,
  * ungtr and steqr; Golub and Van Loan, Matrix Computations, section 8.3). One text over the numbers of reals.h and
  * those of numbers.h: reflectors leave a T that is real, and rotations of T turn real and imaginary parts of V alike.
@@ -75,7 +75,7 @@ INLINE void eigh_balance(num *w, const num *v, num tau, intptr_t count) {
 
 /* B = H^H B H = B - v w^H - w v^H, of order `count`. */
 INLINE void eigh_reflect(num *b, intptr_t step, const num *v, num tau, intptr_t count) {
-    num w[SMM_MOST_ORDER];
+    num w[SMM_MAX_ORDER];
     eigh_multiply(w, b, step, v, count);
     eigh_balance(w, v, tau, count);
     b[0] = num_real(num_sub(num_sub(b[0], w[0]), w[0]));
@@ -141,7 +141,7 @@ INLINE vec lanes_sign(lanes_matrix a, intptr_t j, const bool unrolled) {
 /* The numbers of each row as its real parts, and `row_step` further its imaginary parts; and back. */
 INLINE void eigh_part(num *a, intptr_t n) {
     const intptr_t step = row_step(n);
-    num w[SMM_MOST_ORDER];
+    num w[SMM_MAX_ORDER];
     for (intptr_t i = 0; i < n; i++) {
         num *const row = a + i * step;
         vec *const re = (vec *)row, *const im = re + step;
@@ -151,7 +151,7 @@ INLINE void eigh_part(num *a, intptr_t n) {
 }
 INLINE void eigh_join(num *a, intptr_t n) {
     const intptr_t step = row_step(n);
-    num w[SMM_MOST_ORDER];
+    num w[SMM_MAX_ORDER];
     for (intptr_t i = 0; i < n; i++) {
         num *const row = a + i * step;
         const vec *const re = (vec *)row, *const im = re + step;
@@ -161,9 +161,9 @@ INLINE void eigh_join(num *a, intptr_t n) {
 }
 
 /* The largest element of each column of V becomes positive, and the column goes to its place. */
-INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES]) {
+INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MAX_ORDER][LANES]) {
     const intptr_t step = row_step(n);
-    vec ones[SMM_MOST_ORDER];
+    vec ones[SMM_MAX_ORDER];
     for (intptr_t j = 0; j < n; j++) {
         vec *const re = a + j, *const im = re + step;
         pairs_largest most = {num_set(1), lane_set(0), lane_set(-1)};
@@ -184,23 +184,23 @@ INLINE void eigh_part(num *a, intptr_t n) { (void)a, (void)n; }
 INLINE void eigh_join(num *a, intptr_t n) { (void)a, (void)n; }
 
 /* The largest element of each column of V becomes positive, and the column goes to its place. */
-INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES]) {
+INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MAX_ORDER][LANES]) {
     const lanes_matrix v = {a, n, n, row_step(n)};
-    vec sign[SMM_MOST_ORDER];
+    vec sign[SMM_MAX_ORDER];
     for (intptr_t j = 0; j < n; j++) sign[j] = lanes_sign(v, j, false);
     for (intptr_t i = 0; i < n; i++) eigh_arrange_row(a + i * v.step, n, place, sign);
 }
 #endif
 
 /* Ascending eigenvalues, and columns of V with them. */
-INLINE void eigh_arrange_values(eigh_stack *x, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES]) {
-    vec ones[SMM_MOST_ORDER];
+INLINE void eigh_arrange_values(eigh_stack *x, intptr_t n, int32_t place[SMM_MAX_ORDER][LANES]) {
+    vec ones[SMM_MAX_ORDER];
     eigh_places(place, x->d, n);
     for (intptr_t j = 0; j < n; j++) ones[j] = lane_set(1);
     eigh_arrange_row(x->d, n, place, ones);
 }
 INLINE void eigh_arrange(eigh_stack *x, intptr_t n, const bool vectors) {
-    int32_t place[SMM_MOST_ORDER][LANES];
+    int32_t place[SMM_MAX_ORDER][LANES];
     eigh_arrange_values(x, n, place);
     if (vectors) eigh_place_columns(x->a, n, place);
 }
@@ -209,7 +209,7 @@ INLINE void eigh_arrange(eigh_stack *x, intptr_t n, const bool vectors) {
 
 INLINE void eigh_begin(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n, intptr_t count, bool cold,
                        const bool vectors) {
-    num tau[SMM_MOST_ORDER];
+    num tau[SMM_MAX_ORDER];
     const intptr_t size = PARTS * LANES * n * n;
     if (cold) prefetch(ahead_of(&call->a, q, size), size);
     eigh_load(call, q, x, n, count);
@@ -243,7 +243,7 @@ INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n
 
 /* Of which calls the kernels of this method are. */
 static unsigned eigh_lanes_needs(const smm_call *call) {
-    return call->n > EIGH_JACOBI_MOST || call->n == 0 ? 0 : SMM_UNFIT;
+    return call->n > EIGH_JACOBI_MAX || call->n == 0 ? 0 : SMM_UNFIT;
 }
 
 typedef struct eigh_workspace {
@@ -259,7 +259,7 @@ static void KERNEL(eigh_lanes)(const smm_call *call, intptr_t first, intptr_t la
     eigh_stack *const x = workspace->x;
     x->a = (vec *)workspace->a;
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         eigh_begin(call, q, x, n, count, cold, true);
         eigh_iterate(x, workspace->turns, n, PARTS * n, 1, true);
         eigh_end(call, q, x, n, count, true);
@@ -274,12 +274,12 @@ static void KERNEL(eigvalsh_lanes)(const smm_call *call, intptr_t first, intptr_
         ROLLED(int g = 0; g < EIGH_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
             x[g].a = (vec *)workspace->a;
-            eigh_begin(call, at, &x[g], n, least(LANES, last - at), cold, false);
+            eigh_begin(call, at, &x[g], n, min_of(LANES, last - at), cold, false);
         }
         eigh_iterate(x, workspace->turns, n, n, EIGH_GROUPS, false);
         ROLLED(int g = 0; g < EIGH_GROUPS; g++) {
             const intptr_t at = q + g * LANES < last ? q + g * LANES : q;
-            eigh_end(call, at, &x[g], n, least(LANES, last - at), false);
+            eigh_end(call, at, &x[g], n, min_of(LANES, last - at), false);
         }
     }
 }

@@ -52,7 +52,7 @@ INLINE void eigh_single_strip(numbers_matrix a, intptr_t b, intptr_t first, cons
                               const int width) {
     const single_outer above[2] = {{u->conj_v, u->w_row, true}, {u->conj_w, u->v_row, true}};
     const single_outer below[2] = {{u->conj_w, u->v_row, false}, {u->conj_v, u->w_row, false}};
-    const intptr_t top = b * LANES, bottom = least(a.n, top + width * LANES);
+    const intptr_t top = b * LANES, bottom = min_of(a.n, top + width * LANES);
     single_rows(a, b, first, top, above, 2, u->v, SINGLE_ADD_AFTER, sum, width);
     eigh_single_cross(a, b, top > first ? top : first, bottom, above, below, u->v, sum, width);
     single_rows(a, b, bottom, a.n, below, 2, u->v, SINGLE_ADD_AFTER, sum, width);
@@ -103,7 +103,7 @@ INLINE void eigh_single_reduce(numbers_matrix a, eigh_stack *x, num *tau, single
  *
  * Rotations turn columns of V: a vector of it has LANES rows of one of them, of imaginary parts after all real ones. */
 
-enum { SINGLE_STRIPS = PARTS * ((SMM_MOST_ORDER + LANES - 1) / LANES) * (SMM_MOST_ORDER + 1) };
+enum { SINGLE_STRIPS = PARTS * ((SMM_MAX_ORDER + LANES - 1) / LANES) * (SMM_MAX_ORDER + 1) };
 INLINE intptr_t single_strips(intptr_t n) { return PARTS * single_blocks(n); }
 INLINE void single_to_strips(vec *v, numbers_matrix q) {
     const intptr_t n = q.n, blocks = single_blocks(n), step = row_step(n);
@@ -117,7 +117,7 @@ INLINE void single_to_strips(vec *v, numbers_matrix q) {
 }
 
 /* Columns of V to their places, the largest element of each, the first of equals, positive. */
-INLINE void single_arrange(numbers_matrix to, vec *v, int32_t place[SMM_MOST_ORDER][LANES]) {
+INLINE void single_arrange(numbers_matrix to, vec *v, int32_t place[SMM_MAX_ORDER][LANES]) {
     const intptr_t n = to.n, blocks = single_blocks(n), step = row_step(n);
     for (intptr_t j = 0; j < n; j++) {
         num column[SINGLE_STEP];
@@ -131,7 +131,7 @@ INLINE void single_arrange(numbers_matrix to, vec *v, int32_t place[SMM_MOST_ORD
             rank[b] = num_rank(column[b]);
             most = lane_max(rank[b], most);
         }
-        most = single_most(most);
+        most = single_max(most);
         intptr_t largest = 0;
         while (largest < n - 1 && ((const T *)rank)[largest] != most[0]) largest++;
         const vec size = num_size_of_rank(most);
@@ -145,7 +145,7 @@ INLINE void single_arrange(numbers_matrix to, vec *v, int32_t place[SMM_MOST_ORD
 /* --- A matrix ----------------------------------------------------------------------------------------------------- */
 
 typedef struct eigh_single_workspace {
-    num a[SINGLE_NUMBERS], q[SINGLE_NUMBERS], tau[SMM_MOST_ORDER];
+    num a[SINGLE_NUMBERS], q[SINGLE_NUMBERS], tau[SMM_MAX_ORDER];
     vec v[SINGLE_STRIPS];
     eigh_stack x;
     eigh_turns turns[2];
@@ -176,7 +176,7 @@ INLINE void eigh_single(const smm_call *call, intptr_t first, intptr_t last, con
             single_to_strips(x->a, v);
         }
         eigh_iterate(x, w->turns, n, single_strips(n), 1, vectors);
-        int32_t place[SMM_MOST_ORDER][LANES];
+        int32_t place[SMM_MAX_ORDER][LANES];
         eigh_arrange_values(x, n, place);
         const vec bad = eigh_store_values(call, q, x, n, 1, vectors);
         if (!vectors) continue;

@@ -20,26 +20,26 @@
 enum {
     EIGH_SWEEPS = 30, /* per row; then a matrix is given up */
     EIGH_GROUPS = 2,
-    EIGH_JACOBI_MOST = 4, /* up to it eigh_jacobi.h is as fast, and more accurate */
-    EIGH_ROWS = 2,        /* of V, rotated together */
-    EIGH_ALL = SMM_MOST_ORDER
+    EIGH_JACOBI_MAX = 4, /* up to it eigh_jacobi.h is as fast, and more accurate */
+    EIGH_ROWS = 2,       /* of V, rotated together */
+    EIGH_ALL = SMM_MAX_ORDER
 };
 
 /* LANES matrices under way. */
 typedef struct eigh_stack {
-    vec *a;                                   /* A above the diagonal, then the reflectors there, then V: of complex
-                                               * numbers, a row of real parts and one of imaginary parts in turns */
-    vec d[SMM_MOST_ORDER], e[SMM_MOST_ORDER]; /* T: its diagonal and what is beside it; d becomes w */
-    mask open[SMM_MOST_ORDER];                /* e_i is in the block at work */
-    vec shift, other;                         /* the eigenvalues of the last two rows of the block */
-    mask two;                                 /* these are the block */
-    vec back;                                 /* undoes the scaling of A, and is NaN where that is not finite */
+    vec *a;                                 /* A above the diagonal, then the reflectors there, then V: of complex
+                                             * numbers, a row of real parts and one of imaginary parts in turns */
+    vec d[SMM_MAX_ORDER], e[SMM_MAX_ORDER]; /* T: its diagonal and what is beside it; d becomes w */
+    mask open[SMM_MAX_ORDER];               /* e_i is in the block at work */
+    vec shift, other;                       /* the eigenvalues of the last two rows of the block */
+    mask two;                               /* these are the block */
+    vec back;                               /* undoes the scaling of A, and is NaN where that is not finite */
     vec info;
 } eigh_stack;
 
 /* The rotations of a sweep, of columns i and i + 1; all lanes' are in rows from .. to. */
 typedef struct eigh_turns {
-    vec c[SMM_MOST_ORDER], s[SMM_MOST_ORDER];
+    vec c[SMM_MAX_ORDER], s[SMM_MAX_ORDER];
     intptr_t from, to;
 } eigh_turns;
 
@@ -175,14 +175,14 @@ INLINE eigh_rows eigh_rows_of(vec *v, intptr_t count, const eigh_turns *turns) {
 /* At most so many rotations of a few rows. */
 INLINE void eigh_rotate_some(eigh_rows *rows, intptr_t step, intptr_t most) {
     if (!rows->count) return;
-    const intptr_t from = rows->at, to = least(rows->turns->to, most < EIGH_ALL ? from + most : EIGH_ALL);
+    const intptr_t from = rows->at, to = min_of(rows->turns->to, most < EIGH_ALL ? from + most : EIGH_ALL);
     if (rows->count >= EIGH_ROWS)
         eigh_rotate_rows(rows->v, step, rows->turns, from, to, EIGH_ROWS);
     else
         eigh_rotate_rows(rows->v, step, rows->turns, from, to, 1);
     rows->at = to;
     if (to < rows->turns->to) return;
-    const intptr_t done = least(rows->count, EIGH_ROWS);
+    const intptr_t done = min_of(rows->count, EIGH_ROWS);
     rows->v += done * step;
     rows->count -= done;
     rows->at = rows->turns->from;
@@ -234,7 +234,7 @@ INLINE void eigh_iterate(eigh_stack *x, eigh_turns *turns, intptr_t n, intptr_t 
 /* --- Order -------------------------------------------------------------------------------------------------------- */
 
 /* The place of each eigenvalue is the number of those before it. */
-INLINE void eigh_places(int32_t place[SMM_MOST_ORDER][LANES], const vec *d, intptr_t n) {
+INLINE void eigh_places(int32_t place[SMM_MAX_ORDER][LANES], const vec *d, intptr_t n) {
     const vec one = lane_set(1), zero = lane_set(0);
     for (intptr_t j = 0; j < n; j++) {
         vec before = zero;
@@ -246,8 +246,8 @@ INLINE void eigh_places(int32_t place[SMM_MOST_ORDER][LANES], const vec *d, intp
 }
 
 /* Element j of each lane's row goes, times sign_j, to the place of its eigenvalue. */
-INLINE void eigh_arrange_row(vec *row, intptr_t n, int32_t place[SMM_MOST_ORDER][LANES], const vec *sign) {
-    T from[SMM_MOST_ORDER][LANES], *to = (T *)row;
+INLINE void eigh_arrange_row(vec *row, intptr_t n, int32_t place[SMM_MAX_ORDER][LANES], const vec *sign) {
+    T from[SMM_MAX_ORDER][LANES], *to = (T *)row;
     for (intptr_t j = 0; j < n; j++) lane_store(from[j], lane_fma(row[j], sign[j], lane_set(0)));
     for (intptr_t j = 0; j < n; j++)
         UNROLLED(int l = 0; l < LANES; l++) to[place[j][l] * LANES + l] = from[j][l];

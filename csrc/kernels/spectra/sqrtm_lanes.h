@@ -10,7 +10,7 @@ typedef struct sqrtm_stack {
     vec negative, without; /* eigenvalues; elements for which there is no number */
     vec finite;            /* 0, or NaN where elements overflow */
 #if !defined(REAL_DTYPE)
-    vec c[SMM_MOST_ORDER], s[SMM_MOST_ORDER];
+    vec c[SMM_MAX_ORDER], s[SMM_MAX_ORDER];
 #endif
 } sqrtm_stack;
 
@@ -86,11 +86,11 @@ INLINE void sqrtm_store(const smm_call *call, intptr_t q, const eig_stack *x, co
     const vec zero = lane_set(0);
     smm_operand to = call->sqrtm.x;
     for (intptr_t i = 0; i < n; i++, to.data = (char *)to.data + to.row) {
-        pair row[SMM_MOST_ORDER], own[SMM_MOST_ORDER];
+        pair row[SMM_MAX_ORDER], own[SMM_MAX_ORDER];
         const num *const z = x->z + i * x->step;
         for (intptr_t j = 0; j < n; j++) {
             row[j] = (pair){zero, zero};
-            ROLLED(intptr_t k = 0; k <= least(PARTS > 1 ? j : j + 1, n - 1); k++)
+            ROLLED(intptr_t k = 0; k <= min_of(PARTS > 1 ? j : j + 1, n - 1); k++)
                 row[j] = num_fma_pair(z[k], y->u[k * y->step + j], row[j]);
         }
         for (intptr_t j = 0; j < n; j++) {
@@ -108,7 +108,7 @@ static void KERNEL(sqrtm_group)(const smm_call *call, intptr_t q, intptr_t count
     const intptr_t n = call->n;
     eig_workspace *const workspace = smm_kernel_workspace();
     eig_stack x = eig_stack_of(n, true);
-    pair w[SMM_MOST_ORDER];
+    pair w[SMM_MAX_ORDER];
     const vec zero = lane_set(0), one = lane_set(1);
     const vec back = KERNEL(eig_triangularise)(call, q, &x, w, count, false);
     sqrtm_stack y = {.n = n, .negative = zero, .without = zero, .finite = zero};
@@ -155,5 +155,5 @@ static void KERNEL(sqrtm_group)(const smm_call *call, intptr_t q, intptr_t count
 
 static void KERNEL(sqrtm_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
-    for (intptr_t q = first; q < last; q += LANES) KERNEL(sqrtm_group)(call, q, least(LANES, last - q));
+    for (intptr_t q = first; q < last; q += LANES) KERNEL(sqrtm_group)(call, q, min_of(LANES, last - q));
 }

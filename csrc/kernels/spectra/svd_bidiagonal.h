@@ -1,4 +1,4 @@
-/* svd_bidiagonal.h: singular values and singular vectors of orders above SVD_JACOBI_MOST, LANES matrices side by side:
+/* svd_bidiagonal.h: singular values and singular vectors of orders above SVD_JACOBI_MAX, LANES matrices side by side:
  * Householder bidiagonalisation and implicit QR (LAPACK's gebrd and bdsqr; Golub and Van Loan, Matrix Computations,
  * section 8.6).
  *
@@ -47,7 +47,7 @@ INLINE void bidiagonal_update(num *x, intptr_t step, const num *v, const num *w,
 /* Step k: a reflector from the left for column k, and one from the right for the conjugate of row k right of its
  * diagonal. */
 INLINE void bidiagonal_reduce_row(numbers_matrix a, bidiagonal *b, num *tau, intptr_t k) {
-    num w[SMM_MOST_ORDER], *const x = a.at + k * a.step + k, *const u = x + 1;
+    num w[SMM_MAX_ORDER], *const x = a.at + k * a.step + k, *const u = x + 1;
     const reflection h = {x, a.step, a.m - k, num_conj(reflector(x, a.step, a.m - k, false))};
     const intptr_t cols = a.n - k - 1;
     b->d[k] = num_re(x[0]);
@@ -90,14 +90,14 @@ INLINE void svd_bidiagonal_begin(const svd_operands *o, intptr_t q, svd_stack *x
 /* Singular values descend, and columns of V with them; the largest element of each column, the first of equals, is
  * positive. Not inlined: GCC 12 fails with an internal error where it knows info of some matrices. */
 INLINE void bidiagonal_arrange_values(svd_stack *x, const bidiagonal *b, intptr_t n,
-                                      int32_t place[SMM_MOST_ORDER][LANES]) {
-    vec s[SMM_MOST_ORDER];
+                                      int32_t place[SMM_MAX_ORDER][LANES]) {
+    vec s[SMM_MAX_ORDER];
     for (intptr_t j = 0; j < n; j++) s[j] = lane_abs(b->d[j]);
     svd_places(place, s, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
 }
 SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr_t n, bool vectors) {
-    int32_t place[SMM_MOST_ORDER][LANES];
+    int32_t place[SMM_MAX_ORDER][LANES];
     bidiagonal_arrange_values(x, b, n, place);
     if (vectors) {
         eigh_place_columns((vec *)x->v, n, place);
@@ -130,11 +130,11 @@ INLINE void svd_bidiagonal_groups(const smm_call *call, intptr_t first, intptr_t
             x[g].a = workspace->a[g];
             x[g].x = x[g].v = workspace->x[g];
             v[g] = (vec *)x[g].v;
-            svd_bidiagonal_begin(&o, at, &x[g], &b[g], least(LANES, last - at), cold, vectors);
+            svd_bidiagonal_begin(&o, at, &x[g], &b[g], min_of(LANES, last - at), cold, vectors);
         }
         bidiagonal_iterate(b, workspace->turns, v, o.n, PARTS * o.n, BIDIAGONAL_GROUPS, vectors);
         ROLLED(int g = 0; g < BIDIAGONAL_GROUPS; g++) {
-            const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
+            const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = min_of(LANES, last - at);
             KERNEL(bidiagonal_arrange)(&x[g], &b[g], o.n, vectors);
             const vec bad = svd_store_values(&o, at, &x[g], o.n, count, false);
             if (vectors) svd_store_vectors(&o, at, &x[g], bad, o.m, o.n, count, false);

@@ -1,4 +1,4 @@
-/* svd_lanes.h: singular values and singular vectors of orders up to SVD_JACOBI_MOST, LANES matrices side by side:
+/* svd_lanes.h: singular values and singular vectors of orders up to SVD_JACOBI_MAX, LANES matrices side by side:
  * one-sided Jacobi rotations of a triangular factor (Hestenes, J. SIAM 6, 1958; Demmel and Veselic, SIAM J. Matrix
  * Anal. Appl. 13, 1992; Drmac and Veselic, the same 29, 2008).
  *
@@ -16,12 +16,12 @@
 
 /* LANES matrices under way: m x n, m >= n. */
 typedef struct svd_stack {
-    num *a;                   /* A, then A V, then U */
-    num *x;                   /* A P, then R, whose rows are rotated */
-    num *v;                   /* V */
-    vec perm[SMM_MOST_ORDER]; /* the column of A that column j of A P was */
-    vec s[SMM_MOST_ORDER];
-    num tau[SMM_MOST_ORDER];
+    num *a;                  /* A, then A V, then U */
+    num *x;                  /* A P, then R, whose rows are rotated */
+    num *v;                  /* V */
+    vec perm[SMM_MAX_ORDER]; /* the column of A that column j of A P was */
+    vec s[SMM_MAX_ORDER];
+    num tau[SMM_MAX_ORDER];
     vec back, info; /* back undoes the scaling of A, and is NaN where that is not finite */
 } svd_stack;
 
@@ -74,15 +74,15 @@ INLINE void numbers_scatter(num *to, const int32_t *place, num x) {
 /* Columns by length, the longest first; and a few rows by their largest element. */
 INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
     const intptr_t step = row_step(n);
-    int32_t place[SVD_JACOBI_MOST][LANES], row[SVD_JACOBI_MOST][LANES];
-    vec squares[SVD_JACOBI_MOST];
+    int32_t place[SVD_JACOBI_MAX][LANES], row[SVD_JACOBI_MAX][LANES];
+    vec squares[SVD_JACOBI_MAX];
     for (intptr_t j = 0; j < n; j++) squares[j] = lane_set(0);
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) squares[j] = num_add_square(x->a[i * step + j], squares[j]);
     svd_places(place, squares, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->perm, place[j], lane_set((T)j));
-    if (m <= SVD_JACOBI_MOST) {
-        vec largest[SVD_JACOBI_MOST];
+    if (m <= SVD_JACOBI_MAX) {
+        vec largest[SVD_JACOBI_MAX];
         for (intptr_t i = 0; i < m; i++) {
             largest[i] = lane_set(0);
             for (intptr_t j = 0; j < n; j++) largest[i] = num_largest(x->a[i * step + j], largest[i]);
@@ -93,7 +93,7 @@ INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
         for (intptr_t j = 0; j < n; j++) {
             int32_t at[LANES];
             UNROLLED(int l = 0; l < LANES; l++)
-                at[l] = (m <= SVD_JACOBI_MOST ? row[i][l] : (int32_t)i) * (int32_t)step + place[j][l];
+                at[l] = (m <= SVD_JACOBI_MAX ? row[i][l] : (int32_t)i) * (int32_t)step + place[j][l];
             numbers_scatter(x->x, at, x->a[i * step + j]);
         }
 }
@@ -263,7 +263,7 @@ INLINE vec svd_length(const num *x, intptr_t n, const bool unrolled) {
     if (__builtin_expect(!lane_any(lane_greater(low, squares)), 1)) return lane_sqrt(squares);
     const mask small = lane_greater(low, squares);
     const vec up = lane_select(small, lane_set(SCALE_UP), one), down = lane_select(small, lane_set(SCALE_DOWN), one);
-    num y[SMM_MOST_ORDER];
+    num y[SMM_MAX_ORDER];
     for (intptr_t k = 0; k < n; k++) y[k] = num_scale(x[k], up);
     return lane_mul(lane_sqrt(num_add_square(y[0], sum_of_squares(y, 1, n, false))), down);
 }
@@ -273,8 +273,8 @@ INLINE vec svd_length(const num *x, intptr_t n, const bool unrolled) {
 /* Columns of V P, which are conjugated rows, in the order of their lengths. */
 INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
     const intptr_t step = row_step(n);
-    int32_t place[SVD_JACOBI_MOST][LANES], row[SVD_JACOBI_MOST][LANES];
-    vec s[SVD_JACOBI_MOST];
+    int32_t place[SVD_JACOBI_MAX][LANES], row[SVD_JACOBI_MAX][LANES];
+    vec s[SVD_JACOBI_MAX];
     for (intptr_t j = 0; j < n; j++) {
         s[j] = svd_length(x->x + j * step, n, false);
         lane_store_int(row[j], lane_mul(x->perm[j], lane_set((T)step)));
@@ -291,7 +291,7 @@ INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
 
 /* A = A V, row by row. */
 INLINE void svd_multiply_row(num *row, const num *v, intptr_t step, intptr_t n, const bool unrolled) {
-    num y[SMM_MOST_ORDER];
+    num y[SMM_MAX_ORDER];
     if (unrolled) {
         UNROLLED(intptr_t j = 0; j < n; j++) y[j] = num_mul(row[0], v[j]);
         UNROLLED(intptr_t k = 1; k < n; k++)
@@ -352,7 +352,7 @@ INLINE void svd_store_large(const svd_operands *o, intptr_t q, svd_stack *x, con
     const intptr_t m = o->m, n = o->n, most = QR_ELEMENTS / m;
     const numbers_matrix a = svd_matrix(x->a, m, n, false);
     for (intptr_t j = 0, width; j < o->k; j += width) {
-        width = least(most, o->k - j);
+        width = min_of(most, o->k - j);
         KERNEL(q_columns)(x->x, j, width, a, x->tau);
         for (intptr_t c = 0; c < width && j + c < n; c++)
             for (intptr_t i = 0; i < m; i++) {
@@ -483,13 +483,13 @@ INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, b
             x[g].a = a[g];
             x[g].x = r[g];
             x[g].v = v[g];
-            svd_load(&o, at, &x[g], n, n, least(LANES, last - at), true);
+            svd_load(&o, at, &x[g], n, n, min_of(LANES, last - at), true);
             svd_sort_few(&x[g], n);
             svd_reduce(&x[g], n, n, true, false, NULL);
         }
         svd_iterate_few(x, n);
         UNROLLED(int g = 0; g < SVD_GROUPS; g++) {
-            const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = least(LANES, last - at);
+            const intptr_t at = q + g * LANES < last ? q + g * LANES : q, count = min_of(LANES, last - at);
             svd_arrange_few(&x[g], n, vectors);
             const vec bad = svd_store_values(&o, at, &x[g], n, count, true);
             if (!vectors) continue;
@@ -519,7 +519,7 @@ static intptr_t KERNEL(svd_lanes_workspace)(const smm_call *call) {
 /* V, and U, which is made of A and V; x->x, which may be V, is overwritten. NaN where `bad` is not zero. */
 INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, vec bad, intptr_t m, intptr_t n,
                               intptr_t count, const bool unrolled) {
-    vec sign[SMM_MOST_ORDER];
+    vec sign[SMM_MAX_ORDER];
     svd_factor_large(x, sign, m, n, unrolled);
     gather_rows(numbers_parts(svd_matrix(x->v, n, n, false)), PARTS * n);
     for (intptr_t e = 0; e < n * n && PARTS > 1; e++) x->v[e] = num_add(num_conj(x->v[e]), num_set(0));
@@ -532,10 +532,10 @@ INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, v
 INLINE void svd_lanes_of(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors,
                          svd_stack x, intptr_t m, intptr_t n, const bool unrolled) {
     const svd_operands o = svd_operands_of(call, vectors);
-    svd_round rounds[SVD_JACOBI_MOST];
+    svd_round rounds[SVD_JACOBI_MAX];
     svd_plan_rounds(rounds, n);
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         svd_load(&o, q, &x, m, n, count, unrolled);
         svd_sort(&x, m, n);
         svd_reduce(&x, m, n, unrolled, cold, ahead_of(&o.a, q, PARTS * LANES * m * n));

@@ -65,7 +65,7 @@ SHARED void KERNEL(svd_single_reduce)(svd_single_sides x, bidiagonal *b, num *ta
 /* --- A matrix ----------------------------------------------------------------------------------------------------- */
 
 typedef struct svd_single_workspace {
-    num a[SINGLE_NUMBERS], rest[SINGLE_NUMBERS], across[SINGLE_NUMBERS], v[SINGLE_NUMBERS], tau[SMM_MOST_ORDER];
+    num a[SINGLE_NUMBERS], rest[SINGLE_NUMBERS], across[SINGLE_NUMBERS], v[SINGLE_NUMBERS], tau[SMM_MAX_ORDER];
     vec strips[SINGLE_STRIPS];
     bidiagonal b;
     svd_stack stack;
@@ -79,7 +79,7 @@ _Static_assert(sizeof(svd_single_workspace) <= SMM_KERNEL_WORKSPACE, "workspace 
 static unsigned svd_single_needs(const smm_call *call) {
     const bool vectors = call->op != SMM_OP_SVDVALS;
     if (!single_fits(call) || svd_bidiagonal_needs(call)) return SMM_UNFIT;
-    return single_needs(call->batch, least(call->m, call->n), vectors ? 64 : EIGH_SINGLE_FIRST,
+    return single_needs(call->batch, min_of(call->m, call->n), vectors ? 64 : EIGH_SINGLE_FIRST,
                         vectors ? 64 : EIGH_SINGLE_EACH);
 }
 
@@ -160,7 +160,7 @@ static void KERNEL(svd_single)(const smm_call *call, intptr_t first, intptr_t la
         }
         bidiagonal_iterate(b, w->turns, &strips, n, single_strips(n), 1, vectors);
         x->info = b->info;
-        int32_t place[SMM_MOST_ORDER][LANES];
+        int32_t place[SMM_MAX_ORDER][LANES];
         bidiagonal_arrange_values(x, b, n, place);
         const vec bad = svd_store_values(&o, q, x, n, 1, false);
         if (!vectors) continue;

@@ -4,8 +4,8 @@
 enum {
     SVD_SWEEPS = 30, /* then a matrix is given up */
     SVD_GROUPS = 2,
-    SVD_FEW = 4,        /* orders up to it may be unrolled */
-    SVD_JACOBI_MOST = 4 /* above it svd_bidiagonal.h is faster */
+    SVD_FEW = 4,       /* orders up to it may be unrolled */
+    SVD_JACOBI_MAX = 4 /* above it svd_bidiagonal.h is faster */
 };
 
 /* Rows of at most this squared length are not rotated: products with them would lose digits. They are negligible beside
@@ -25,7 +25,7 @@ typedef struct svd_operands {
 
 /* Of which calls the kernels of either method are. */
 static unsigned svd_jacobi_needs(const smm_call *call) {
-    return least(call->m, call->n) <= SVD_JACOBI_MOST ? 0 : SMM_UNFIT;
+    return min_of(call->m, call->n) <= SVD_JACOBI_MAX ? 0 : SMM_UNFIT;
 }
 static unsigned svd_bidiagonal_needs(const smm_call *call) { return svd_jacobi_needs(call) ? 0 : SMM_UNFIT; }
 
@@ -72,7 +72,7 @@ INLINE vec svd_tolerance_squared(intptr_t n) {
 /* Round r of a sweep rotates the pairs i < j of which i + j is r or r + n: no row is in two of them. Over n rounds all
  * pairs come, as if row by row. */
 typedef struct svd_round {
-    uint8_t count, i[SVD_JACOBI_MOST / 2], j[SVD_JACOBI_MOST / 2];
+    uint8_t count, i[SVD_JACOBI_MAX / 2], j[SVD_JACOBI_MAX / 2];
 } svd_round;
 INLINE void svd_plan_rounds(svd_round *rounds, intptr_t n) {
     for (intptr_t r = 1; r <= n; r++) {

@@ -9,21 +9,21 @@
 
 /* LANES matrices: row i of the lower triangle, L and D in one, begins at i (i + 1) / 2. */
 typedef struct ldl_group {
-    num a[SMM_MOST_ORDER * (SMM_MOST_ORDER + 1) / 2];
-    num ahead[SMM_MOST_ORDER];   /* the second column of L of a block, which takes its place at the next step */
-    vec row[SMM_MOST_ORDER];     /* the row that step k exchanges with the last one of its block */
-    vec pivots[SMM_MOST_ORDER];  /* as LAPACK's, for the caller */
-    num beside[SMM_MOST_ORDER];  /* of a block: the element below its diagonal; else 1 */
-    num ratio[SMM_MOST_ORDER];   /* of a block: the other element of its diagonal, divided by the one in its row */
-    num divisor[SMM_MOST_ORDER]; /* the pivot; of a block: its determinant, divided by the two elements beside its
-                                  * diagonal, negated */
-    mask starts[SMM_MOST_ORDER]; /* where step k is the first one of a block */
+    num a[SMM_MAX_ORDER * (SMM_MAX_ORDER + 1) / 2];
+    num ahead[SMM_MAX_ORDER];   /* the second column of L of a block, which takes its place at the next step */
+    vec row[SMM_MAX_ORDER];     /* the row that step k exchanges with the last one of its block */
+    vec pivots[SMM_MAX_ORDER];  /* as LAPACK's, for the caller */
+    num beside[SMM_MAX_ORDER];  /* of a block: the element below its diagonal; else 1 */
+    num ratio[SMM_MAX_ORDER];   /* of a block: the other element of its diagonal, divided by the one in its row */
+    num divisor[SMM_MAX_ORDER]; /* the pivot; of a block: its determinant, divided by the two elements beside its
+                                 * diagonal, negated */
+    mask starts[SMM_MAX_ORDER]; /* where step k is the first one of a block */
     vec info;
     /* of a step: the columns of its block, before and after it is divided; the column that may be exchanged, what was
      * and what goes in its place; the conjugates of a column */
-    num x[SMM_MOST_ORDER], y[SMM_MOST_ORDER], l[SMM_MOST_ORDER], z[SMM_MOST_ORDER], was[SMM_MOST_ORDER],
-        goes[SMM_MOST_ORDER], mirrored[SMM_MOST_ORDER];
-    num sides[SMM_MOST_ORDER * BLOCK]; /* right-hand sides */
+    num x[SMM_MAX_ORDER], y[SMM_MAX_ORDER], l[SMM_MAX_ORDER], z[SMM_MAX_ORDER], was[SMM_MAX_ORDER], goes[SMM_MAX_ORDER],
+        mirrored[SMM_MAX_ORDER];
+    num sides[SMM_MAX_ORDER * BLOCK]; /* right-hand sides */
 } ldl_group;
 _Static_assert(sizeof(ldl_group) <= SMM_KERNEL_WORKSPACE, "workspace of ldl_lanes");
 
@@ -132,7 +132,7 @@ INLINE void ldl_exchange(ldl_group *g, const ldl_choice *c, num *x, num *y, intp
     intptr_t row = k;
     do was[row] = lane_any(c->starts) ? num_select(c->starts, a[ldl_beside(row, k + 1)], x[row]) : x[row];
     while (++row < n);
-    const intptr_t next = least(k + 1, n - 1);
+    const intptr_t next = min_of(k + 1, n - 1);
     const num of_last = num_select(c->starts, was[next], was[k]);
     const num crossing = num_select(c->starts, c->z[next], c->z[k]);
     const num of_p = num_select(c->exchanges, c->of_p, of_last), first = x[k];
@@ -236,7 +236,7 @@ INLINE void ldl_factor(ldl_group *g, intptr_t n, bool upper, bool hermitian) {
 
 /* Exchange elements of x as step k exchanges rows. */
 INLINE void ldl_exchange_one(const ldl_group *g, num *x, intptr_t k, intptr_t n) {
-    const intptr_t next = least(k + 1, n - 1);
+    const intptr_t next = min_of(k + 1, n - 1);
     const mask starts = g->starts[k];
     const vec p = g->row[k];
     const num was = num_select(starts, x[next], x[k]);
@@ -297,7 +297,7 @@ INLINE void ldl_solve_all(const smm_call *call, const smm_operand *b, const smm_
                           intptr_t count) {
     const intptr_t n = call->n;
     for (intptr_t j = 0; j < call->k; j += BLOCK) {
-        const intptr_t width = least(BLOCK, call->k - j);
+        const intptr_t width = min_of(BLOCK, call->k - j);
         const smm_operand from = numbers_columns(*b, j), c = numbers_columns(*to, j);
         num *const x = g->sides, *const y = g->y;
         KERNEL(numbers_load)(x, &from, q, n, width, count);
@@ -317,10 +317,10 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
     const smm_ldl_operands *o = &call->ldl;
     ldl_group *const g = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         ldl_load(g, call, q, count);
         ldl_factor(g, n, call->form & SMM_UPPER, ldl_is_hermitian(call));
-        vec pivots[SMM_MOST_ORDER];
+        vec pivots[SMM_MAX_ORDER];
         for (intptr_t i = 0; i < n; i++) {
             num *const x = g->x;
             for (intptr_t j = 0; j < n; j++) x[smm_ldl_turned(call, j)] = j <= i ? g->a[ldl_place(i, j)] : num_set(0);
@@ -339,10 +339,10 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
 INLINE void ldl_look(const smm_call *call, ldl_group *g, intptr_t q, intptr_t count) {
     const intptr_t n = call->n;
     const smm_operand *from = &call->ldl_solve.pivots;
-    T info[LANES], row[SMM_MOST_ORDER][LANES], starts[SMM_MOST_ORDER][LANES];
+    T info[LANES], row[SMM_MAX_ORDER][LANES], starts[SMM_MAX_ORDER][LANES];
     for (intptr_t l = 0; l < LANES; l++) {
         const char *given = (const char *)from->data + q * from->batch + lane_offset((int)l, from->batch, count);
-        int32_t pivots[SMM_MOST_ORDER];
+        int32_t pivots[SMM_MAX_ORDER];
         for (intptr_t k = 0; k < n; k++)
             pivots[k] = smm_ldl_pivot(call, *(const int32_t *)(given + smm_ldl_turned(call, k) * from->row));
         const intptr_t wrong = smm_ldl_wrong_pivot(call, pivots);
@@ -355,7 +355,7 @@ INLINE void ldl_look(const smm_call *call, ldl_group *g, intptr_t q, intptr_t co
     }
     g->info = lane_load(info);
     for (intptr_t k = 0; k < n; k++) {
-        const intptr_t next = least(k + 1, n - 1);
+        const intptr_t next = min_of(k + 1, n - 1);
         g->row[k] = lane_load(row[k]);
         g->starts[k] = lane_greater(lane_load(starts[k]), lane_set(0));
         ldl_note_divisor(g, k, g->a[ldl_place(k, k)], g->a[ldl_place(next, k)], g->a[ldl_place(next, next)],
@@ -367,7 +367,7 @@ static void KERNEL(ldl_solve_lanes)(const smm_call *call, intptr_t first, intptr
     (void)cold;
     ldl_group *const g = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         ldl_load(g, call, q, count);
         ldl_look(call, g, q, count);
         ldl_solve_all(call, &call->ldl_solve.b, &call->ldl_solve.x, q, g, count);
@@ -379,7 +379,7 @@ static void KERNEL(solve_sym_lanes)(const smm_call *call, intptr_t first, intptr
     (void)cold;
     ldl_group *const g = smm_kernel_workspace();
     for (intptr_t q = first; q < last; q += LANES) {
-        const intptr_t count = least(LANES, last - q);
+        const intptr_t count = min_of(LANES, last - q);
         ldl_load(g, call, q, count);
         ldl_factor(g, call->n, call->form & SMM_UPPER, ldl_is_hermitian(call));
         ldl_solve_all(call, &call->solve_sym.b, &call->solve_sym.x, q, g, count);

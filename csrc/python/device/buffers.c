@@ -82,8 +82,8 @@ static array_type look_up(PyTypeObject *type) {
 
 /* The types seen so far, kept for good: looking up an attribute takes longer than everything else here. */
 static array_type type_of(PyObject *x) {
-    enum { MOST = 32 };
-    static array_type known[MOST];
+    enum { MAX = 32 };
+    static array_type known[MAX];
     static atomic_int count;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     PyTypeObject *type = Py_TYPE(x);
@@ -92,7 +92,7 @@ static array_type type_of(PyObject *x) {
         if (known[i].type == type) return known[i];
     const array_type found = look_up(type);
     pthread_mutex_lock(&lock);
-    if (count < MOST && count == seen) {
+    if (count < MAX && count == seen) {
         Py_INCREF(type);
         known[count] = found;
         count++;
@@ -128,8 +128,8 @@ static bool is_sound(const DLTensor *x, bool may_be_on_host, char why[SMM_WHY]) 
     if (!bytes || x->dtype.bits % 8 || x->dtype.lanes != 1)
         return because(why, "elements of %d bits in %d lanes; expected whole bytes in 1 lane", x->dtype.bits,
                        x->dtype.lanes);
-    if (x->ndim < 0 || x->ndim > SMM_MOST_AXES)
-        return because(why, "%d dimensions; expected at most %d", x->ndim, SMM_MOST_AXES);
+    if (x->ndim < 0 || x->ndim > SMM_MAX_AXES)
+        return because(why, "%d dimensions; expected at most %d", x->ndim, SMM_MAX_AXES);
     if (x->ndim && !x->shape) return because(why, "no shape for its %d dimensions", x->ndim);
     bool empty = false, fits = true;
     for (int i = 0; i < x->ndim; i++) {
@@ -154,7 +154,7 @@ static bool is_sound(const DLTensor *x, bool may_be_on_host, char why[SMM_WHY]) 
 
 /* DLPack counts strides in elements; NULL strides mean C order, which is written out here. */
 static void write_strides(smm_buffer *b) {
-    int64_t *const steps = b->sizes + SMM_MOST_AXES;
+    int64_t *const steps = b->sizes + SMM_MAX_AXES;
     uint64_t stride = 1; /* may wrap where there is no element */
     for (int i = b->x.ndim; i--; stride *= (uint64_t)b->x.shape[i])
         steps[i] = b->x.strides ? stride_of(&b->x, i, b->x.dtype.bits / 8) : (int64_t)stride;
@@ -234,7 +234,7 @@ bool smm_exchange_any(PyObject *x, smm_buffer *b) {
 
 PyObject *smm_view_of(PyObject *x, const DLPackExchangeAPI **api) {
     smm_buffer b;
-    npy_intp strides[SMM_MOST_AXES];
+    npy_intp strides[SMM_MAX_AXES];
     if (!smm_exchange_any(x, &b) || b.x.device.device_type != kDLCPU || smm_is_followed(x)) return NULL;
     if (*api && *api != b.api) return NULL;
     *api = b.api;

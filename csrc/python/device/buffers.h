@@ -7,7 +7,7 @@
 #include "../../cuda/cuda.h"
 #include "dlpack.h"
 
-enum { SMM_MOST_AXES = SMM_CUDA_DIMS + 2 };
+enum { SMM_MAX_AXES = SMM_CUDA_DIMS + 2 };
 
 /* An array: shape and strides (in elements, never NULL), data (byte_offset is 0), and what keeps it alive. */
 typedef struct smm_buffer {
@@ -16,7 +16,7 @@ typedef struct smm_buffer {
     const DLPackExchangeAPI *api;
     DLManagedTensorVersioned *managed; /* held until the work is done */
     DLManagedTensor *unversioned;
-    int64_t sizes[2 * SMM_MOST_AXES];
+    int64_t sizes[2 * SMM_MAX_AXES];
 } smm_buffer;
 
 /* The array as arrays.h sees it. */
@@ -80,11 +80,11 @@ void smm_tell_plan(smm_hook *hook, const smm_cuda_kernel *kernel, int dtype, con
                    const smm_call *call, const smm_convolution *convolution);
 
 /* What a thread's calls on devices are described for, or timed. */
-enum { SMM_MOST_SAMPLES = 64 };
+enum { SMM_MAX_SAMPLES = 64 };
 struct smm_trial {
     const smm_cuda_parameters *parameters; /* of the kernel that is timed; NULL: what the call runs */
     int samples;                           /* 0: calls are only described */
-    double nanoseconds[SMM_MOST_SAMPLES];
+    double nanoseconds[SMM_MAX_SAMPLES];
     smm_cuda_problem problem; /* of the last call that was described, on */
     int device;
     intptr_t matrices, calls;

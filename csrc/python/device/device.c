@@ -11,11 +11,11 @@
 /* A call under construction. */
 typedef struct task {
     smm_arrays a;
-    smm_buffer x[SMM_MOST_OPERANDS];
-    double _Complex number[SMM_MOST_OPERANDS]; /* by place: the value of an operand that is not an array */
-    int device, dtype;                         /* -1: not known yet */
+    smm_buffer x[SMM_MAX_OPERANDS];
+    double _Complex number[SMM_MAX_OPERANDS]; /* by place: the value of an operand that is not an array */
+    int device, dtype;                        /* -1: not known yet */
     bool on_host;
-    double own_number[SMM_MOST_OPERANDS][2]; /* by place: on the host, in the call's own element type */
+    double own_number[SMM_MAX_OPERANDS][2]; /* by place: on the host, in the call's own element type */
 } task;
 
 static void begin(task *t, const smm_gufunc *g) {
@@ -89,7 +89,7 @@ static bool fits_others(task *t, int operand) {
 }
 
 static bool take_input(task *t, int operand) {
-    return fits_others(t, operand) && t->x[operand].x.ndim <= SMM_MOST_AXES &&
+    return fits_others(t, operand) && t->x[operand].x.ndim <= SMM_MAX_AXES &&
            smm_take_input(&t->a, operand, smm_array_of_buffer(&t->x[operand]));
 }
 
@@ -120,7 +120,7 @@ static bool finish(task *t) {
 }
 
 smm_cuda_status smm_launch(const smm_call *call, int device, void *stream) {
-    double _Complex number[SMM_MOST_OPERANDS] = {0};
+    double _Complex number[SMM_MAX_OPERANDS] = {0};
     if (call->op == SMM_OP_MATMUL) number[SMM_MATMUL_alpha] = 1;
     return smm_cuda_run(call, number, device, stream);
 }
@@ -214,7 +214,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
     begin(&t, smm_gufunc_of(ufunc));
     const smm_signature *s = t.a.s;
     const int inputs = s->inputs, count = s->operands - inputs;
-    PyObject *outputs[SMM_MOST_OPERANDS] = {NULL};
+    PyObject *outputs[SMM_MAX_OPERANDS] = {NULL};
     void *stream = NULL;
     const int last = s->operands - 1;
     bool declined = !take_inputs(&t, args) || smm_is_followed(args[0]), failed = false, some_failed = false;

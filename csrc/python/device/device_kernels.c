@@ -253,11 +253,11 @@ static int read_constants(PyObject *sequence, const smm_cuda_model *model, doubl
  * with these parameters; None where they do not fit or no model knows. With other constants than the model's own, all
  * rows are of one kernel. */
 static PyObject *cuda_predict(PyObject *Py_UNUSED(module), PyObject *args) {
-    enum { MOST_CONSTANTS = 64 };
+    enum { MAX_CONSTANTS = 64 };
     PyObject *d, *rows, *given = Py_None;
     int shared;
     smm_cuda_problem problem;
-    double constants[MOST_CONSTANTS];
+    double constants[MAX_CONSTANTS];
     bool is_read = false;
     if (!PyArg_ParseTuple(args, "O!O!i|O", &PyDict_Type, &d, &PyList_Type, &rows, &shared, &given)) return NULL;
     if (read_problem(d, &problem) < 0) return NULL;
@@ -275,7 +275,7 @@ static PyObject *cuda_predict(PyObject *Py_UNUSED(module), PyObject *args) {
             if (!model || !smm_cuda_fits(&problem, &parameters, shared, &grid))
                 time = Py_NewRef(Py_None);
             else if (given == Py_None || is_read ||
-                     (model->count <= MOST_CONSTANTS && !read_constants(given, model, constants))) {
+                     (model->count <= MAX_CONSTANTS && !read_constants(given, model, constants))) {
                 is_read = given != Py_None;
                 const double ns = model->time(&problem, &parameters, &grid, is_read ? constants : model->constants);
                 time = PyFloat_FromDouble(ns);
@@ -359,9 +359,9 @@ static PyObject *cuda_time(PyObject *Py_UNUSED(module), PyObject *args, PyObject
     smm_trial trial = {.samples = count > 2 ? (int)PyLong_AsLong(PyTuple_GET_ITEM(args, 1)) : 0};
     smm_hook hook = {.take = take_no_call, .trial = &trial};
     if (PyErr_Occurred() || smm_configure_cuda() < 0) return NULL;
-    if (trial.samples < 1 || trial.samples > SMM_MOST_SAMPLES)
+    if (trial.samples < 1 || trial.samples > SMM_MAX_SAMPLES)
         return PyErr_Format(PyExc_ValueError, "cuda_time: expected parameters, 1 to %d samples, and a function",
-                            (int)SMM_MOST_SAMPLES);
+                            (int)SMM_MAX_SAMPLES);
     PyObject *given = PyTuple_GET_ITEM(args, 0);
     if (given != Py_None) {
         if (!PyDict_Check(given))
@@ -404,13 +404,13 @@ static PyObject *cuda_takes(PyObject *Py_UNUSED(module), PyObject *args) {
     return PyBool_FromLong(dtype >= 0 && smm_cuda_takes(smm_gufunc_of(gufunc)->op, (smm_dtype)dtype, m, k, n));
 }
 
-/* cuda_most_order(operation, dtype): the largest order that a kernel of it takes; 0: there is none of that type. */
-static PyObject *cuda_most_order(PyObject *Py_UNUSED(module), PyObject *args) {
+/* cuda_max_order(operation, dtype): the largest order that a kernel of it takes; 0: there is none of that type. */
+static PyObject *cuda_max_order(PyObject *Py_UNUSED(module), PyObject *args) {
     const char *name;
     PyArray_Descr *descr;
     if (!PyArg_ParseTuple(args, "sO!", &name, &PyArrayDescr_Type, &descr)) return NULL;
     const int op = op_named(name), dtype = smm_dtype_of_numpy(descr->type_num);
-    return op < 0 ? NULL : PyLong_FromLong(dtype < 0 ? 0 : smm_cuda_most_order((smm_op)op, (smm_dtype)dtype));
+    return op < 0 ? NULL : PyLong_FromLong(dtype < 0 ? 0 : smm_cuda_max_order((smm_op)op, (smm_dtype)dtype));
 }
 
 /* cuda_nvrtc_version(): of the NVRTC that compiles here, "13.0". */
@@ -438,7 +438,7 @@ static PyMethodDef methods[] = {
     {"cuda_texts", cuda_texts, METH_O, NULL},
     {"cuda_device", cuda_device, METH_O, NULL},
     {"cuda_takes", cuda_takes, METH_VARARGS, NULL},
-    {"cuda_most_order", cuda_most_order, METH_VARARGS, NULL},
+    {"cuda_max_order", cuda_max_order, METH_VARARGS, NULL},
     {"cuda_nvrtc_version", cuda_nvrtc_version, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -210,9 +210,9 @@ static PyObject *device_empty(PyObject *Py_UNUSED(module), PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!Oin", &PyTuple_Type, &shape, &typestr, &ordinal, &stream)) return NULL;
     if (!smm_take_typestr(typestr, &dtype))
         return PyErr_Format(PyExc_TypeError, "device_empty: no device has elements of type %R", typestr);
-    if (PyTuple_GET_SIZE(shape) > SMM_MOST_AXES)
+    if (PyTuple_GET_SIZE(shape) > SMM_MAX_AXES)
         return PyErr_Format(PyExc_ValueError, "device_empty: shape has %zd dimensions; expected at most %d",
-                            PyTuple_GET_SIZE(shape), SMM_MOST_AXES);
+                            PyTuple_GET_SIZE(shape), SMM_MAX_AXES);
     if (smm_configure_cuda() < 0) return NULL;
     memory *m = new_memory((int)PyTuple_GET_SIZE(shape));
     if (!m) return PyErr_NoMemory();

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ARRAYS = 64, MOST_WORDS = 512 }; /* of a kernel's arguments */
+enum { MAX_ARRAYS = 64, MAX_WORDS = 512 }; /* of a kernel's arguments */
 
 /* A kernel in a capsule, kept for good: unloading it could free code that is running. */
 typedef struct program_kernel {
@@ -64,16 +64,16 @@ static PyObject *layout_of(const smm_buffer *b) {
  * bytes. The arguments are words of 8 bytes: one, then an offset from the address of each array, then the numbers, then
  * others; addresses and numbers are filled in. Without bytes the arrays are all of them, in their order. */
 static int launch(PyObject *one, PyObject *numbers, const smm_buffer b[], int count, void *stream) {
-    enum { MOST_BYTES = 8 * MOST_WORDS };
+    enum { MAX_BYTES = 8 * MAX_WORDS };
     PyObject *capsule;
-    long long blocks, words[MOST_WORDS];
+    long long blocks, words[MAX_WORDS];
     const char *bytes;
     const unsigned char *which = NULL;
     Py_ssize_t length, own = count, more = PyTuple_GET_SIZE(numbers);
     if (!PyArg_ParseTuple(one, "OLy#|y#", &capsule, &blocks, &bytes, &length, &which, &own)) return -1;
     const program_kernel *x = PyCapsule_GetPointer(capsule, CAPSULE);
     if (!x) return -1;
-    bool fits = length <= MOST_BYTES && length >= 8 * (1 + own + more);
+    bool fits = length <= MAX_BYTES && length >= 8 * (1 + own + more);
     for (Py_ssize_t i = 0; i < own && which; i++) fits = fits && which[i] < count;
     if (!fits) {
         PyErr_SetString(PyExc_ValueError, "the arguments of a program are too few or too many");
@@ -109,7 +109,7 @@ static int launch_all(PyObject *plan, PyObject *layouts, PyObject *numbers, cons
  * outputs included, and on numbers. */
 static PyObject *device_program(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs) {
     const int count = (int)nargs - 4;
-    if (count < 1 || count > MOST_ARRAYS || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) < count ||
+    if (count < 1 || count > MAX_ARRAYS || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) < count ||
         !PyTuple_Check(args[3]))
         return PyErr_Format(PyExc_TypeError, "device_program: expected a plan, a stream, labels, numbers and arrays");
     const intptr_t stream = PyLong_AsSsize_t(args[1]);
@@ -132,13 +132,13 @@ static PyObject *device_program(PyObject *Py_UNUSED(module), PyObject *const *ar
 
 /* --- calls that were met before ------------------------------------------------------------------------ */
 
-enum { MOST_DIRECT = 16 }; /* arrays and numbers of such a call */
+enum { MAX_DIRECT = 16 }; /* arrays and numbers of such a call */
 
 /* An array as a kernel was chosen for it. Numbers have no dimensions and -1 of them. */
 typedef struct met_array {
     int ndim, misalignment; /* of the address, modulo 16 */
     DLDataType dtype;
-    int64_t sizes[2 * SMM_MOST_AXES]; /* shape, then strides */
+    int64_t sizes[2 * SMM_MAX_AXES]; /* shape, then strides */
 } met_array;
 
 struct smm_device_call {
@@ -146,7 +146,7 @@ struct smm_device_call {
     int device, inputs, outputs, words;
     long long blocks;
     const DLPackExchangeAPI *api;
-    met_array array[MOST_DIRECT];
+    met_array array[MAX_DIRECT];
     long long word[];
 };
 
@@ -168,8 +168,8 @@ smm_device_call *smm_met_on_device(PyObject *launch, PyObject *inputs, PyObject 
     Py_ssize_t length;
     const Py_ssize_t taken = PyTuple_GET_SIZE(inputs), given = PyTuple_GET_SIZE(outputs);
     if (!PyArg_ParseTuple(launch, "OLy#", &kernel, &blocks, &bytes, &length)) return NULL;
-    if (taken + given > MOST_DIRECT || !PyCapsule_IsValid(kernel, CAPSULE)) return NULL;
-    if (length > 8 * MOST_WORDS || length < 8 * (1 + taken + given)) return NULL;
+    if (taken + given > MAX_DIRECT || !PyCapsule_IsValid(kernel, CAPSULE)) return NULL;
+    if (length > 8 * MAX_WORDS || length < 8 * (1 + taken + given)) return NULL;
     smm_device_call *x = PyMem_Calloc(1, sizeof *x + (size_t)length);
     if (!x) return (smm_device_call *)PyErr_NoMemory();
     *x = (smm_device_call){.inputs = (int)taken, .outputs = (int)given, .words = (int)(length / 8), .blocks = blocks};
@@ -202,7 +202,7 @@ static bool is_as_met(const met_array *x, const smm_buffer *b) {
 
 /* A new array of the same library; its address in *data. */
 static PyObject *new_array(const smm_device_call *x, const met_array *like, void **data) {
-    int64_t shape[SMM_MOST_AXES];
+    int64_t shape[SMM_MAX_AXES];
     const DLTensor wanted = {.device = {kDLCUDA, x->device}, .ndim = like->ndim, .dtype = like->dtype, .shape = shape};
     memcpy(shape, like->sizes, (size_t)like->ndim * sizeof *shape);
     smm_buffer b = {0};
@@ -230,7 +230,7 @@ bool smm_takes_on_device(const smm_device_call *x, const smm_buffer b[], Py_ssiz
 }
 
 PyObject *smm_run_on_device(const smm_device_call *x, PyObject *const *args, const smm_buffer b[]) {
-    long long words[MOST_WORDS];
+    long long words[MAX_WORDS];
     const program_kernel *kernel = PyCapsule_GetPointer(x->kernel, CAPSULE);
     PyObject *outputs = PyTuple_New(x->outputs);
     memcpy(words, x->word, (size_t)x->words * sizeof *words);

@@ -158,14 +158,14 @@ static int describe_interface(PyObject *d, PyObject *label, PyObject *x, smm_buf
     PyObject *typestr = PyDict_GetItemString(d, "typestr"), *data = PyDict_GetItemString(d, "data");
     PyObject *strides = PyDict_GetItemString(d, "strides"), *mask = PyDict_GetItemString(d, "mask");
     PyObject *stream = PyDict_GetItemString(d, "stream");
-    int64_t number, *const steps = b->sizes + SMM_MOST_AXES;
+    int64_t number, *const steps = b->sizes + SMM_MAX_AXES;
 
     if (!take_integer(version, 0, 3, &number)) return REFUSE("is of version %.50R; expected 3 or one before", version);
     if (mask && mask != Py_None) return REFUSE("has a mask, which smallmm does not heed; expected None");
-    b->x.ndim = take_integers(shape, SMM_MOST_AXES, 0, b->sizes);
+    b->x.ndim = take_integers(shape, SMM_MAX_AXES, 0, b->sizes);
     b->x.shape = b->sizes;
     if (b->x.ndim < 0)
-        return REFUSE("has the shape %.100R; expected a tuple of up to %d integers >= 0", shape, SMM_MOST_AXES);
+        return REFUSE("has the shape %.100R; expected a tuple of up to %d integers >= 0", shape, SMM_MAX_AXES);
     if (!smm_take_typestr(typestr, &b->x.dtype))
         return REFUSE("has the typestr %.50R; expected one of a little-endian number, such as '<f4'", typestr);
     if (strides && strides != Py_None) {

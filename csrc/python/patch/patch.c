@@ -28,7 +28,7 @@ typedef struct patched {
 #define ANY false
 #define REAL true
 static const patched rows[] = {
-#define SMM_LEAST(...)
+#define SMM_MIN_BATCH(...)
 #define SMM_PATCHED(ufunc, OP, the_form, the_kind, numbers, the_signature, the_k, the_rows) \
     {{.name = #ufunc, .op = SMM_OP_##OP, .form = the_form, .signature = the_signature, .k = the_k, .rows = the_rows}, \
      the_kind, \
@@ -39,7 +39,7 @@ static const patched rows[] = {
 #undef ANY
 #undef REAL
 
-#undef SMM_LEAST
+#undef SMM_MIN_BATCH
 
 static smm_signature signatures[NUMPY_ROWS];
 
@@ -145,7 +145,7 @@ static outcome run_aside(const patched *p, smm_call *call) {
 static npy_intp order_of(const smm_signature *s, const npy_intp *sizes) {
     npy_intp order = 0;
     for (int i = 1; i <= s->dimensions; i++) {
-        if (sizes[i] < 1 || sizes[i] > SMM_MOST_ORDER) return ORDERS - 1;
+        if (sizes[i] < 1 || sizes[i] > SMM_MAX_ORDER) return ORDERS - 1;
         if (sizes[i] > order) order = sizes[i];
     }
     return order;
@@ -196,7 +196,7 @@ static void serve(int row, smm_dtype dtype, char **data, const npy_intp *sizes, 
     static void ufunc##_##name(char **data, const npy_intp *sizes, const npy_intp *strides, void *own) { \
         serve(ROW_##ufunc, SMM_##NAME, data, sizes, strides, own); \
     }
-#define SMM_LEAST(...)
+#define SMM_MIN_BATCH(...)
 #define SMM_PATCHED(ufunc, ...) SMM_COMPUTED(LOOP, ufunc)
 #include "patched.def"
 #undef SMM_PATCHED
@@ -208,7 +208,7 @@ static const PyUFuncGenericFunction loops[NUMPY_ROWS][SMM_COMPUTED_TYPES] = {
 #include "patched.def"
 #undef SMM_PATCHED
 #undef LOOP
-#undef SMM_LEAST
+#undef SMM_MIN_BATCH
 };
 
 /* --- Exchange ---------------------------------------------------------------------------------------- */

@@ -32,9 +32,9 @@ typedef struct frame {
     int row, place;
     const torch_operator *op;
     bool handed_on;
-    argument arguments[MOST_ARGUMENTS];
-    const argument *given;          /* those of out=, or NULL */
-    argument results[MOST_RESULTS]; /* of a call that was handed on */
+    argument arguments[MAX_ARGUMENTS];
+    const argument *given;         /* those of out=, or NULL */
+    argument results[MAX_RESULTS]; /* of a call that was handed on */
 } frame;
 
 /* What C++ passes: a std::string_view, and an optional one. */
@@ -79,7 +79,7 @@ static optional_number as_optional_number(argument optional) {
     return x;
 }
 
-#define SMM_LEAST(...)
+#define SMM_MIN_BATCH(...)
 
 #define SMM_PATCHED_BOXED(...)
 /* The types of PyTorch's kernels, */
@@ -146,9 +146,9 @@ static void release(frame *x) {
 static bool serve(call *c, bool takes) {
     if (hands_on || !atomic_load_explicit(&serves, memory_order_relaxed)) return false;
     const outcome what = takes ? smm_take_torch(c) : OTHER;
-    const intptr_t order = c->order < 1 || c->order > SMM_MOST_ORDER ? ORDERS - 1 : c->order;
+    const intptr_t order = c->order < 1 || c->order > SMM_MAX_ORDER ? ORDERS - 1 : c->order;
     smm_count_call(c->row, order, what, c->matrices);
-    for (int i = 0; i < MOST_RESULTS && what != SERVED; i++)
+    for (int i = 0; i < MAX_RESULTS && what != SERVED; i++)
         if (c->results[i]) smm_torch.aoti_torch_delete_tensor_object(c->results[i]);
     return what == SERVED;
 }
@@ -244,7 +244,7 @@ static void run_boxed(int row, int place, const void *op, uint64_t keys, values 
     call c = {.row = row, .place = place, .op = operator_of(row)};
     const char *const kind = c.op->arguments;
     const int own = (int)strlen(kind), count = own + (has_out(row) ? c.op->results : 0);
-    argument arguments[MOST_ARGUMENTS];
+    argument arguments[MAX_ARGUMENTS];
     bool takes = stack->end - stack->first >= count;
     for (int i = 0; i < count && takes; i++)
         takes = unbox(stack->end - count + i, i < own && !smm_is_tensor(kind[i]), &arguments[i]);
@@ -287,7 +287,7 @@ static const kernels kernels_of[ROWS - NUMPY_ROWS] = {
 #include "patched_torch.def"
 #undef SMM_PATCHED_TORCH
 };
-#undef SMM_LEAST
+#undef SMM_MIN_BATCH
 
 /* --- Registration ------------------------------------------------------------------------------------ */
 

@@ -14,14 +14,14 @@ const char *const smm_outcomes[OUTCOMES] = {
 };
 
 static const char *const names[ROWS] = {
-#define SMM_LEAST(...)
+#define SMM_MIN_BATCH(...)
 #define SMM_PATCHED(ufunc, ...) #ufunc,
 #define SMM_PATCHED_TORCH(op, overload, ...) "aten." #op, "aten." overload,
 #include "patched.def"
 #include "patched_torch.def"
 #undef SMM_PATCHED_TORCH
 #undef SMM_PATCHED
-#undef SMM_LEAST
+#undef SMM_MIN_BATCH
 };
 
 /* --- When to serve ----------------------------------------------------------------------------------- */
@@ -37,19 +37,19 @@ enum {
     NARROW = 1 << SMM_COMPUTED_TYPES,
 };
 
-static const struct least {
+static const struct min_batch_row {
     const char *name;
     int types;
     intptr_t order, matrices;
-} least_of[] = {
+} min_batch[] = {
 #define SMM_PATCHED(...)
 #define SMM_PATCHED_TORCH(...)
-#define SMM_LEAST(name, types, order, matrices) {#name, types, order, matrices},
+#define SMM_MIN_BATCH(name, types, order, matrices) {#name, types, order, matrices},
 #include "patched.def"
-#undef SMM_LEAST
-#define SMM_LEAST(name, types, order, matrices) {"aten." #name, types, order, matrices},
+#undef SMM_MIN_BATCH
+#define SMM_MIN_BATCH(name, types, order, matrices) {"aten." #name, types, order, matrices},
 #include "patched_torch.def"
-#undef SMM_LEAST
+#undef SMM_MIN_BATCH
 #undef SMM_PATCHED_TORCH
 #undef SMM_PATCHED
 };
@@ -64,8 +64,8 @@ static void set_fewest(intptr_t for_all) {
         intptr_t matrices[SMM_COMPUTED_TYPES][ORDERS];
         for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
             for (int order = 1; order < ORDERS; order++) matrices[dtype][order] = for_all ? for_all : INTPTR_MAX;
-        for (size_t i = for_all ? 0 : sizeof least_of / sizeof *least_of; i-- > 0;) {
-            const struct least *x = &least_of[i];
+        for (size_t i = for_all ? 0 : sizeof min_batch / sizeof *min_batch; i-- > 0;) {
+            const struct min_batch_row *x = &min_batch[i];
             if (strncmp(names[row], x->name, strlen(x->name)) || (x->types & NARROW && wide)) continue;
             for (int dtype = 0; dtype < SMM_COMPUTED_TYPES; dtype++)
                 for (int order = 1; x->types >> dtype & 1 && order < ORDERS && order <= x->order; order++)

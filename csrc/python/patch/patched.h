@@ -10,7 +10,7 @@ extern const char *const smm_outcomes[OUTCOMES];
 
 /* Functions of NumPy, then operators of PyTorch, each without out= and with it. */
 enum {
-#define SMM_LEAST(...)
+#define SMM_MIN_BATCH(...)
 #define SMM_PATCHED(ufunc, ...) ROW_##ufunc,
 #define SMM_PATCHED_TORCH(op, ...) ROW_aten_##op, ROW_aten_##op##_out,
 #include "patched.def"
@@ -20,8 +20,8 @@ enum {
     ROWS,
 #undef SMM_PATCHED_TORCH
 #undef SMM_PATCHED
-#undef SMM_LEAST
-    ORDERS = SMM_MOST_ORDER + 2, /* the last is of all above */
+#undef SMM_MIN_BATCH
+    ORDERS = SMM_MAX_ORDER + 2, /* the last is of all above */
 };
 
 /* The fewest matrices of an order that are served. */

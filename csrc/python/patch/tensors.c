@@ -27,7 +27,7 @@ const char *smm_find_torch(void *library) {
 }
 
 bool smm_read_tensor(tensor x, operand *to) {
-    return !smm_torch.aoti_torch_get_dim(x, &to->dim) && to->dim <= MOST_DIM &&
+    return !smm_torch.aoti_torch_get_dim(x, &to->dim) && to->dim <= MAX_DIM &&
            !smm_torch.aoti_torch_get_device_type(x, &to->type) &&
            !smm_torch.aoti_torch_get_device_index(x, &to->device) && !smm_torch.aoti_torch_get_dtype(x, &to->dtype) &&
            !smm_torch.aoti_torch_get_sizes(x, &to->sizes) && !smm_torch.aoti_torch_get_strides(x, &to->strides) &&

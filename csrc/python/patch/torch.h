@@ -65,7 +65,7 @@ extern smm_torch_functions smm_torch;
 /* Find the functions in a library that is loaded; the name of the one that it lacks, or NULL. */
 const char *smm_find_torch(void *library);
 
-enum { MOST_DIM = 16 };
+enum { MAX_DIM = 16 };
 
 /* A tensor as it lies in memory; dtype, type and device are PyTorch's numbers. */
 typedef struct operand {
@@ -94,23 +94,23 @@ bool smm_is_sum_finite(tensor x, smm_dtype dtype);
 
 /* --- torch_compute.c: gufuncs of tensors ----------------------------------------------------------------- */
 
-enum { MOST_ARGUMENTS = 8, MOST_TENSORS = 3, MOST_RESULTS = 4 };
+enum { MAX_ARGUMENTS = 8, MAX_TENSORS = 3, MAX_RESULTS = 4 };
 
 /* A call of an operator. */
 typedef struct call {
     int row, place;
     const struct torch_operator *op;
     const argument *stack;
-    const argument *given;   /* out=: a tensor for each result; or NULL */
-    operand x[MOST_TENSORS]; /* the tensors among the arguments, which come first */
+    const argument *given;  /* out=: a tensor for each result; or NULL */
+    operand x[MAX_TENSORS]; /* the tensors among the arguments, which come first */
     smm_dtype dtype;
     intptr_t order, matrices;
-    argument addend;                           /* 0, or a tensor that the first result is before a gufunc adds to it */
-    intptr_t rows;                             /* of memory that columns of results take, if they have fewer */
-    double _Complex number[SMM_MOST_OPERANDS]; /* by place: operands of a gufunc that are numbers */
-    int next;                                  /* the result that is made next */
-    tensor results[MOST_RESULTS];              /* the call's until it is served; NULL: not made yet */
-    bool moves[MOST_RESULTS];                  /* a new one, whose memory the tensor that is given is to have */
+    argument addend;                          /* 0, or a tensor that the first result is before a gufunc adds to it */
+    intptr_t rows;                            /* of memory that columns of results take, if they have fewer */
+    double _Complex number[SMM_MAX_OPERANDS]; /* by place: operands of a gufunc that are numbers */
+    int next;                                 /* the result that is made next */
+    tensor results[MAX_RESULTS];              /* the call's until it is served; NULL: not made yet */
+    bool moves[MAX_RESULTS];                  /* a new one, whose memory the tensor that is given is to have */
 } call;
 
 /* What becomes of an output: a result of the call, whose matrices are row-major or column-major; or matrices of one

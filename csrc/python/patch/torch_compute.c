@@ -50,7 +50,7 @@ outcome smm_add_empty(call *c, outcome what, int32_t dtype) {
 }
 
 outcome smm_move_results(call *c) {
-    for (int i = 0; i < MOST_RESULTS; i++) {
+    for (int i = 0; i < MAX_RESULTS; i++) {
         if (!c->moves[i]) continue;
         const argument source = (argument)(uintptr_t)c->results[i];
         c->results[i] = smm_apply_torch("aten::set_", "source_Tensor", smm_handle(c->given[i]), source);
@@ -64,7 +64,7 @@ outcome smm_move_results(call *c) {
 /* An output: its shape and strides, memory of its own if it is not written into a result, and the result that gets a
  * copy of that. */
 typedef struct output {
-    intptr_t shape[NPY_MAXDIMS + 2], steps[MOST_DIM + 2];
+    intptr_t shape[NPY_MAXDIMS + 2], steps[MAX_DIM + 2];
     tensor own, copy;
 } output;
 
@@ -93,7 +93,7 @@ static void swap_last(intptr_t *x, int ndim) {
 
 /* Memory for what nobody reads, and an empty vector as result. */
 static bool add_scratch(call *c, int ndim, const intptr_t *shape, int32_t dtype, role what, tensor *own, operand *to) {
-    int64_t strides[MOST_DIM + 2];
+    int64_t strides[MAX_DIM + 2];
     lay_out(ndim, shape, false, 0, strides);
     return add_empty(c, what & LONGS ? smm_torch.integer64 : dtype) &&
            smm_new_tensor(c->x, ndim, shape, strides, dtype, own) && smm_read_tensor(*own, to);
@@ -103,7 +103,7 @@ enum { FEWEST_ROWS_COPIED = 8 };
 
 /* Row-major matrices in place of a result that is not. */
 static bool take_rows_instead(call *c, int ndim, tensor result, output *to, operand *out) {
-    int64_t strides[MOST_DIM + 2];
+    int64_t strides[MAX_DIM + 2];
     if (out->strides[ndim - 1] == 1) return true;
     to->copy = result;
     lay_out(ndim, to->shape, false, 0, strides);
@@ -119,7 +119,7 @@ static bool take_output(call *c, smm_arrays *x, int i, role what, output *to) {
     const bool by_columns = layout == BY_COLUMNS || layout == VECTORS;
     const int32_t dtype = code_of(x->g, i, c->dtype);
     intptr_t bytes = smm_size_of(x->g->op, c->dtype, x->s->place[i]);
-    int64_t strides[MOST_DIM + 2];
+    int64_t strides[MAX_DIM + 2];
     operand out;
     const int place = c->next;
     if (layout == EMPTY) {
@@ -166,7 +166,7 @@ static outcome run_on_host(const call *c, smm_arrays *x) {
     const smm_op op = x->call.op;
     const bool tells = op != SMM_OP_MATMUL && op != SMM_OP_CHOLESKY && op != SMM_OP_LU && op != SMM_OP_LU_SOLVE;
     bool failed = false, not_finite = false;
-    double own_number[SMM_MOST_OPERANDS][2];
+    double own_number[SMM_MAX_OPERANDS][2];
     if (op != SMM_OP_MATMUL) x->call.failed = &failed;
     smm_place_numbers(x, c->number, own_number);
     smm_take_batch(&x->call, &x->outer, smm_longest_dimension(&x->outer));
@@ -180,7 +180,7 @@ static outcome run_on_host(const call *c, smm_arrays *x) {
 
 outcome smm_compute(call *c, const char *name, int inputs, const smm_array *input, const role *roles) {
     smm_arrays x;
-    smm_arrays_of(&x, smm_gufunc_named(name, strlen(name)), c->place == CUDA ? SMM_CUDA_DIMS : MOST_DIM);
+    smm_arrays_of(&x, smm_gufunc_named(name, strlen(name)), c->place == CUDA ? SMM_CUDA_DIMS : MAX_DIM);
     x.call.dtype = c->dtype;
     if (c->place == CUDA && (x.call.op == SMM_OP_LU || x.call.op == SMM_OP_LU_SOLVE)) x.call.form |= SMM_LAPACK;
     for (int i = 0; i < inputs; i++) {
@@ -191,7 +191,7 @@ outcome smm_compute(call *c, const char *name, int inputs, const smm_array *inpu
     }
     smm_finish_sizes(&x.call, x.g);
     if (c->place == CUDA && !smm_cuda_takes(x.call.op, x.call.dtype, x.call.m, x.call.k, x.call.n)) return OTHER;
-    output outputs[SMM_MOST_OPERANDS];
+    output outputs[SMM_MAX_OPERANDS];
     bool fits = true;
     for (int i = inputs; i < x.s->operands; i++) {
         outputs[i].own = outputs[i].copy = NULL;

@@ -27,7 +27,7 @@ static bool is_square(const operand *x) { return x->sizes[x->dim - 1] == x->size
 /* An operand with sizes and strides of its own. */
 typedef struct reshaped {
     operand x;
-    int64_t sizes[MOST_DIM + 1], strides[MOST_DIM + 1];
+    int64_t sizes[MAX_DIM + 1], strides[MAX_DIM + 1];
 } reshaped;
 
 static void copy_shape(const operand *from, reshaped *to) {
@@ -64,7 +64,7 @@ static const operand *as_matrices(const operand *b, bool vectors, reshaped *to) 
  * that is_conj does not either down here. So: tensors whose conjugation or sign is resolved, which are copies or the
  * same. */
 typedef struct resolved {
-    tensor own[MOST_TENSORS + 1];
+    tensor own[MAX_TENSORS + 1];
 } resolved;
 
 static bool resolve(const char *operator, argument x, operand *to, tensor *own) {
@@ -80,7 +80,7 @@ static bool resolve_all(call *c, const char *operator, resolved *x) {
     operand out;
     for (int i = 0; smm_is_tensor(c->op->arguments[i]); i++)
         if (!resolve(operator, c->stack[i], &c->x[i], &x->own[i])) return false;
-    return !c->given || (resolve(operator, *c->given, &out, &x->own[MOST_TENSORS]) &&
+    return !c->given || (resolve(operator, *c->given, &out, &x->own[MAX_TENSORS]) &&
                          !smm_torch.torch_get_const_data_ptr(smm_handle(*c->given), &data) && data == out.data);
 }
 
@@ -89,7 +89,7 @@ static bool resolve_conjugates(call *c, resolved *x) {
 }
 
 static void release(resolved *x) {
-    for (int i = 0; i <= MOST_TENSORS; i++)
+    for (int i = 0; i <= MAX_TENSORS; i++)
         if (x->own[i]) smm_torch.aoti_torch_delete_tensor_object(x->own[i]);
 }
 
@@ -159,7 +159,7 @@ static outcome count_from_one(const call *c, outcome what, int i) {
 
 /* PyTorch's pivots as the host's kernels count them: a new tensor. */
 static bool count_from_zero(const operand *pivots, operand *to, tensor *own) {
-    int64_t strides[MOST_DIM], step = 1;
+    int64_t strides[MAX_DIM], step = 1;
     for (int64_t d = pivots->dim; d--; step *= pivots->sizes[d]) strides[d] = step;
     void *data;
     if (!smm_new_tensor(pivots, (int)pivots->dim, (const intptr_t *)(const void *)pivots->sizes, strides, pivots->dtype,
@@ -396,7 +396,7 @@ static outcome take_eig(call *c) {
 }
 
 const torch_operator smm_torch_operators[OPERATORS] = {
-#define SMM_LEAST(...)
+#define SMM_MIN_BATCH(...)
 #define OUT(i) +1
 #define IN(kind, ...) #kind
 #define SMM_PATCHED_TORCH(op, overload, take, returned, results, a, arguments) \
@@ -405,7 +405,7 @@ const torch_operator smm_torch_operators[OPERATORS] = {
 #undef SMM_PATCHED_TORCH
 #undef IN
 #undef OUT
-#undef SMM_LEAST
+#undef SMM_MIN_BATCH
 };
 
 /* --- Any operator ------------------------------------------------------------------------------------ */
@@ -447,9 +447,9 @@ static void measure(call *c, const operand *x) {
 enum { FEWEST_ON_DEVICE = 2 };
 
 /* Products of float32 pay on devices up to order 64: 1.2 times PyTorch's speed there (H100, PyTorch 2.11). */
-static intptr_t most_of(const call *c) {
-    if (c->place != CUDA || (c->op->take != take_bmm && c->op->take != take_baddbmm)) return SMM_MOST_ORDER;
-    return c->dtype == SMM_F32 ? SMM_CUDA_MOST : SMM_CUDA_MOST_ORDER;
+static intptr_t max_order_of(const call *c) {
+    if (c->place != CUDA || (c->op->take != take_bmm && c->op->take != take_baddbmm)) return SMM_MAX_ORDER;
+    return c->dtype == SMM_F32 ? SMM_CUDA_MAX : SMM_CUDA_MAX_ORDER;
 }
 
 /* Read tensor i, whose letter says what it is beside the first. */
@@ -470,7 +470,7 @@ outcome smm_take_torch(call *c) {
     c->dtype = (smm_dtype)dtype;
     for (int i = 0; smm_is_tensor(kind[i]); i++)
         if (!strchr("AI", kind[i]) && !(kind[i] == 'B' && is_of_vectors(c->x, &c->x[i]))) measure(c, &c->x[i]);
-    if (c->order < 1 || c->order > most_of(c) || !c->matrices) return LARGE;
+    if (c->order < 1 || c->order > max_order_of(c) || !c->matrices) return LARGE;
     const intptr_t for_all = smm_fewest_for_all();
     const intptr_t least = c->place == CPU ? smm_fewest(c->row, c->dtype, c->order)
                            : for_all       ? for_all

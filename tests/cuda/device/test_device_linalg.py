@@ -74,7 +74,7 @@ def test_every_order(torch, rng, dtype, name):
 def test_orders_of_a_block(torch, rng, dtype, name):
     operation = _core.gufunc_rows[name][0]
     for n in LARGE:
-        if n <= _core.cuda_most_order(operation, np.dtype(dtype)):
+        if n <= _core.cuda_max_order(operation, np.dtype(dtype)):
             arrays = operands(rng, name, kinds(rng, n, n, dtype))
             assert_cpu_bits(name, call(torch, name, arrays), arrays)
 

@@ -122,7 +122,7 @@ class OnDevice:
 def shape_of(chance, name, rows):
     if isinstance(rows, int):
         return rows, 1, rows
-    few, most_few = rows == "few", 8 if name.startswith(("lstsq", "eig", "schur", "svd")) else 4
+    few, max_few = rows == "few", 8 if name.startswith(("lstsq", "eig", "schur", "svd")) else 4
     if OPS[name] == "MATMUL":
         m, k, n = (chance.randint(1, 36) for _ in "mkn")
         return chance.choice(((m, k, n), (n, n, n)))
@@ -133,11 +133,11 @@ def shape_of(chance, name, rows):
     if name in ("eig", "schur", "sqrtm"):  # which take the emulated GPU seconds
         m = n = chance.randint(1, 14)
     if few:
-        m = n = chance.randint(1, most_few)
+        m = n = chance.randint(1, max_few)
     if rows == "large":
         m = n = chance.choice(LARGE)
     if name not in (*OF_SQUARE, *OF_DOUBLES) and chance.random() < 0.5:
-        x = chance.randint(1, most_few if few else 128 if rows == "large" else min(100, 1024 // n))
+        x = chance.randint(1, max_few if few else 128 if rows == "large" else min(100, 1024 // n))
         m, n = (max(x, n), min(x, n)) if name in OF_TALL else (min(x, n), max(x, n))
     if name.startswith(("lu_factor", "qr", "svd")):
         return m, m if name == "qr_complete" else min(m, n), n

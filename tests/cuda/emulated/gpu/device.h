@@ -102,14 +102,14 @@ inline unsigned emulated_ballot(unsigned mask, bool x, int line) {
 #define __ballot_sync(mask, x) emulated_ballot(mask, x, __LINE__)
 #define __any_sync(mask, x) (emulated_ballot(mask, x, __LINE__) != 0)
 #define __all_sync(mask, x) (emulated_ballot(mask, x, __LINE__) == (mask))
-inline unsigned emulated_most(unsigned mask, unsigned x, int line) {
+inline unsigned emulated_max(unsigned mask, unsigned x, int line) {
     const char *all = emulated_exchange(mask, &x, sizeof x, line);
     unsigned most = 0;
     for (int thread = 0; thread < 32; thread++)
         if (mask >> thread & 1) most = max(most, emulated_of<unsigned>(all, thread));
     return most;
 }
-#define __reduce_max_sync(mask, x) emulated_most(mask, x, __LINE__)
+#define __reduce_max_sync(mask, x) emulated_max(mask, x, __LINE__)
 
 /* The blocks of a grid may run at a time. */
 inline int atomicMin(int *at, int x) {
