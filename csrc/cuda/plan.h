@@ -52,7 +52,7 @@ static inline int whole(const smm_cuda_problem *p, int elements) {
     return ceil_div(elements, vector) * vector;
 }
 
-/* As pitch_of of number.cuh. */
+/* As pitch_of of complex.cuh. */
 static inline int pitch_of(int cols) { return cols | 1; }
 
 /* As elements_apart of lanes.cuh. */

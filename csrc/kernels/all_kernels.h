@@ -1,5 +1,5 @@
 /* all_kernels.h: the kernels of one instruction set and element type, where this build has them: all texts, in an order
- * in which each finds what it uses. Texts written over `num`, a vector of numbers, serve real and complex ones. */
+ * in which each finds what it uses. Texts written over `elem`, a vector of numbers, serve real and complex ones. */
 #if defined(ISA)
 #include "move/memory.h"
 #include "move/block.h"
@@ -9,9 +9,9 @@
 #include "matmul/matmul_rows.h"
 #include "move/pack.h"
 #if defined(REAL_DTYPE)
-#include "lane/numbers.h"
+#include "lane/elements_complex.h"
 #else
-#include "lane/reals.h"
+#include "lane/elements_real.h"
 #endif
 #include "move/panels.h"
 #include "qr/qr_lanes.h"
@@ -20,10 +20,10 @@
 #include "lu/lu_solve_lanes.h"
 
 #if defined(REAL_DTYPE)
-#include "map/map_numbers.h"
+#include "map/map_complex.h"
 #include "matmul/matmul_pairs.h"
-#include "matmul/matmul_vector_numbers.h"
-#include "lu/lu_numbers.h"
+#include "matmul/matmul_vector_complex.h"
+#include "lu/lu_complex.h"
 #else
 #include "lu/inv_lanes.h"
 #include "lu/inv_panels.h"
@@ -63,7 +63,7 @@
 #include "qr/lstsq_lanes.h"
 
 #if defined(REAL_DTYPE)
-#include "spectra/eig_sweeps_numbers.h"
+#include "spectra/eig_sweeps_complex.h"
 #else
 #include "spectra/eig_sweeps.h"
 #if defined(SMM_KERNELS_F64)

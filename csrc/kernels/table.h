@@ -106,24 +106,24 @@ EIGH_JACOBI(4)
 #if defined(REAL_DTYPE)
 /* Few columns leave most lanes of a row empty. From some depth on blocks of A by columns are better (matmul_vector.h):
  * 1.2 to 2 times as fast at order 24 (AMD EPYC family 25 model 17, November 2026). */
-static unsigned numbers_rows_needs(const smm_call *call) {
+static unsigned complex_rows_needs(const smm_call *call) {
     const bool few = 4 * PARTS * call->n <= LANES && call->k > 4 + (intptr_t)sizeof(T);
     return few ? SMM_UNFIT : rows_needs(call);
 }
 
 static const smm_kernel matmul_list[] = {
     GROUPED(SMM_GROUP * 4, matmul_vector, 0, 0, 0, vector_needs, SMM_BEYOND_L2),
-    GROUPED(SMM_GROUP * 4, matmul_rows, 0, 0, 0, numbers_rows_needs, SMM_MEMORY),
+    GROUPED(SMM_GROUP * 4, matmul_rows, 0, 0, 0, complex_rows_needs, SMM_MEMORY),
     GROUPED(SMM_GROUP * 4, matmul_pairs, 0, 0, 0, pairs_needs, SMM_MEMORY),
 };
 
 static const smm_kernel lu_list[] = {
     /* LU, SOLVE, INV */
-    ROW(lu_lanes, 0, 0, 0, lu_numbers_needs, SMM_MEMORY),
+    ROW(lu_lanes, 0, 0, 0, lu_complex_needs, SMM_MEMORY),
     WITH_WORKSPACE(lu_panels, any_needs, SMM_MEMORY, KERNEL(lu_panels_workspace)),
 };
 static const smm_kernel det_list[] = {
-    ROW(det_lanes, 0, 0, 0, lu_numbers_needs, SMM_MEMORY),
+    ROW(det_lanes, 0, 0, 0, lu_complex_needs, SMM_MEMORY),
     WITH_WORKSPACE(lu_panels, any_needs, SMM_MEMORY, KERNEL(lu_panels_workspace)),
 };
 #define inv_list lu_list

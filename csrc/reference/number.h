@@ -1,6 +1,6 @@
 /* number.h: the arithmetic of the reference: numbers, real or complex, whose parts are doubles that are rounded in the
- * call's dtype t, and operands' elements. The verbs are those of kernels/lane/numbers.h and kernels/lane/reals.h; real
- * numbers have no imaginary part. */
+ * call's dtype t, and operands' elements. The verbs are those of kernels/lane/elements_complex.h and
+ * kernels/lane/elements_real.h; real numbers have no imaginary part. */
 #ifndef SMM_NUMBER_H
 #define SMM_NUMBER_H
 

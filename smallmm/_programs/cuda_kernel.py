@@ -257,7 +257,7 @@ class _Writer:
             kind = c_type(self.values[i].dtype)
             match layout.kind:
                 case "flat":
-                    body += [f"{kind} v{i}[{width}];", f"load_numbers(v{i}, {self._data(i)} + first, count);"]
+                    body += [f"{kind} v{i}[{width}];", f"load_values(v{i}, {self._data(i)} + first, count);"]
                 case "one":
                     body += [f"const {kind} v{i}[1] = {{*{self._data(i)}}};"]
                 case "number":
@@ -272,7 +272,7 @@ class _Writer:
             "#pragma unroll",
             f"for (int u = 0; u < {width}; u++) compute({', '.join(['nullptr', '0', *arguments])});",
         ]
-        body += [f"store_numbers({self._data(i)} + first, v{i}, count);" for i in self.outputs]
+        body += [f"store_values({self._data(i)} + first, v{i}, count);" for i in self.outputs]
         text = [
             *self._head(1, 16, threads),
             *self._function(self.steps.texts(1), {}, 1),

@@ -241,7 +241,7 @@ class Steps:
             steps = [step // size for step in outer]
             index = index_of("r", own, [steps], 0) if own else "0"
             kind = c_type(INT32) if element == "int32" else c_type(_part(dtype))
-            kind = f"{space}::Number" if pairs else kind
+            kind = f"{space}::Complex" if pairs else kind
             constness = "const " if direction == "in" else ""
             first = offset // size
             at = _elements(value, pairs)
@@ -337,7 +337,7 @@ def _namespace(
 
 def _elements_of(dtype: int) -> tuple[str, tuple[str, ...]]:
     """The namespace of complex numbers for products and element-wise steps."""
-    return _namespace("MATMUL", 0, dtype, (1, 1, 1), "map_numbers.cuh")
+    return _namespace("MATMUL", 0, dtype, (1, 1, 1), "map_complex.cuh")
 
 
 _NOWHERE: tuple[str, tuple[str, ...]] = "", ()

@@ -1,28 +1,28 @@
 /* element.cuh: the elements of matrices, for texts that serve real and complex ones: real ones are of type T, complex
- * ones Numbers. Stored is how memory holds them. The verbs of number.cuh are here those of real numbers, too. As that
+ * ones Complex. Stored is how memory holds them. The verbs of complex.cuh are here those of real numbers, too. As that
  * it needs lanes.cuh. Kernels include it once; for steps of programs function.cuh does. */
-#include "number.cuh"
+#include "complex.cuh"
 
 constexpr bool COMPLEX = SMM_COMPLEX;
 #if SMM_COMPLEX
-typedef Number Element, Stored;
-typedef NumberDivisor ElementDivisor;
+typedef Complex Element, Stored;
+typedef ComplexDivisor ElementDivisor;
 
 __device__ inline Element element_of(T x) { return {x, 0}; }
 __device__ inline Element not_an_element() { return not_a_complex_number(); }
 /* quotient_of() where it is rare: inlined, its branches would cost registers. */
-__device__ __noinline__ Number slow_quotient(Number x, Number p) { return quotient_of(x, p); }
-__device__ inline Number inverse_of(Number p) { return NumberDivisor(p).inverse(); }
-__device__ inline Number select(bool condition, Number x, Number y) {
+__device__ __noinline__ Complex slow_quotient(Complex x, Complex p) { return quotient_of(x, p); }
+__device__ inline Complex inverse_of(Complex p) { return ComplexDivisor(p).inverse(); }
+__device__ inline Complex select(bool condition, Complex x, Complex y) {
     return {condition ? x.re : y.re, condition ? x.im : y.im};
 }
-/* Of a pivot's inverse: whether x / p is x times it. Its larger part is the NumberDivisor's `back`. */
-__device__ inline bool is_exact(Number inverse) {
+/* Of a pivot's inverse: whether x / p is x times it. Its larger part is the ComplexDivisor's `back`. */
+__device__ inline bool is_exact(Complex inverse) {
     const T re = fabs(inverse.re), im = fabs(inverse.im);
     return is_normal(re < im ? im : re);
 }
 
-__device__ inline Number from_lane(Number x, int lane) { return {from_lane(x.re, lane), from_lane(x.im, lane)}; }
+__device__ inline Complex from_lane(Complex x, int lane) { return {from_lane(x.re, lane), from_lane(x.im, lane)}; }
 #else
 typedef T Element;
 typedef InMemory Stored;

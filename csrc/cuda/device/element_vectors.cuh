@@ -1,25 +1,25 @@
 /* element_vectors.cuh: elements in vectors of memory, as common.cuh has those of parts. */
 #if SMM_COMPLEX
-template <int WIDTH> __device__ inline Vector<WIDTH, Number> load(const Number *from) {
+template <int WIDTH> __device__ inline Vector<WIDTH, Complex> load(const Complex *from) {
     const Vector<2 * WIDTH> parts = load<2 * WIDTH>(reinterpret_cast<const T *>(from));
-    Vector<WIDTH, Number> v;
+    Vector<WIDTH, Complex> v;
 #pragma unroll
     for (int e = 0; e < WIDTH; e++) v.x[e] = {parts.x[2 * e], parts.x[2 * e + 1]};
     return v;
 }
-template <int WIDTH> __device__ inline Vector<2 * WIDTH> parts_of(const Vector<WIDTH, Number> &v) {
+template <int WIDTH> __device__ inline Vector<2 * WIDTH> parts_of(const Vector<WIDTH, Complex> &v) {
     Vector<2 * WIDTH> parts;
 #pragma unroll
     for (int e = 0; e < WIDTH; e++) parts.x[2 * e] = v.x[e].re, parts.x[2 * e + 1] = v.x[e].im;
     return parts;
 }
-template <int WIDTH> __device__ inline void store(Number *to, Vector<WIDTH, Number> v) {
+template <int WIDTH> __device__ inline void store(Complex *to, Vector<WIDTH, Complex> v) {
     store<2 * WIDTH>(reinterpret_cast<T *>(to), parts_of(v));
 }
-template <int WIDTH> __device__ inline void store_global(Number *to, Vector<WIDTH, Number> v) {
+template <int WIDTH> __device__ inline void store_global(Complex *to, Vector<WIDTH, Complex> v) {
     store_global<2 * WIDTH>(reinterpret_cast<T *>(to), parts_of(v));
 }
-template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(Number *to, const Number *from) {
+template <int WIDTH, bool SHARED_BY_ALL = false> __device__ inline void copy(Complex *to, const Complex *from) {
     copy<2 * WIDTH, SHARED_BY_ALL>(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from));
 }
 #endif
@@ -34,8 +34,8 @@ __host__ __device__ constexpr int widest_of(int length) {
 __device__ inline Element coefficient(const smm_cuda_args &args, int which, long long q) {
 #if SMM_COMPLEX
     const smm_cuda_operand &x = args.operand[which];
-    return x.data ? static_cast<const Number *>(x.data)[offset_of(args, x, q)]
-                  : Number{static_cast<T>(args.number[which]), static_cast<T>(args.imaginary[which])};
+    return x.data ? static_cast<const Complex *>(x.data)[offset_of(args, x, q)]
+                  : Complex{static_cast<T>(args.number[which]), static_cast<T>(args.imaginary[which])};
 #else
     return factor_of(args, which, q);
 #endif

@@ -34,8 +34,8 @@ __device__ inline void move_few(T *x, InMemory *memory, long long row, long long
 
 /* The same of complex numbers: those of 8 bytes in pairs, if memory allows it. */
 template <bool TO_MEMORY, int ROWS, int COLS>
-__device__ inline void move_few(Number *x, Number *memory, long long row, long long col) {
-    if constexpr (sizeof(Number) == 8 && COLS % 2 == 0) {
+__device__ inline void move_few(Complex *x, Complex *memory, long long row, long long col) {
+    if constexpr (sizeof(Complex) == 8 && COLS % 2 == 0) {
         if (reinterpret_cast<unsigned long long>(memory) % 16 == 0 && col == 1 && row % 2 == 0) {
             EACH(int e = 0; e < ROWS * COLS; e += 2) {
                 T *const at = reinterpret_cast<T *>(memory + e / COLS * row + e % COLS);
@@ -51,7 +51,7 @@ __device__ inline void move_few(Number *x, Number *memory, long long row, long l
         }
     }
     EACH(int e = 0; e < ROWS * COLS; e++) {
-        Number &at = memory[e / COLS * row + e % COLS * col];
+        Complex &at = memory[e / COLS * row + e % COLS * col];
         if (TO_MEMORY)
             at = x[e];
         else
@@ -61,7 +61,7 @@ __device__ inline void move_few(Number *x, Number *memory, long long row, long l
 
 /* What lies in memory as this comes to registers as the result. */
 __device__ inline T computed(InMemory x) { return x; }
-__device__ inline Number computed(Number x) { return x; }
+__device__ inline Complex computed(Complex x) { return x; }
 
 /* Matrix q of an operand, of numbers or of elements (Stored), whose rows are its columns if it is TURNED. A step of a
  * program has another Place (function.cuh), for the same algorithms. */

@@ -2,27 +2,27 @@
  * in the order of operations of kernels/qr/qr_lanes.h. x and v are pointers to numbers, or what is used like them. */
 
 /* Keeps the largest magnitude of a part; false where one is not finite. */
-__device__ inline bool measure(Number x, T &largest) { return measure(x.re, largest) & measure(x.im, largest); }
+__device__ inline bool measure(Complex x, T &largest) { return measure(x.re, largest) & measure(x.im, largest); }
 
 /* The sums of the squares of real and imaginary parts of x_1 .. x_count-1, times a power of two, and then those of x_0.
  */
 template <class X> __device__ inline T squares_of(X x, int step, int count, T scale) {
     T re = 0, im = 0;
     EACH(int i = 1; i < count; i++) {
-        const Number y = scaled(x[i * step], scale);
+        const Complex y = scaled(x[i * step], scale);
         re = multiply_add(y.re, y.re, re);
         im = multiply_add(y.im, y.im, im);
     }
-    const Number y = scaled(x[0], scale);
+    const Complex y = scaled(x[0], scale);
     return multiply_add(y.im, y.im, multiply_add(y.re, y.re, re + im));
 }
 
 /* x becomes beta, which is real, above v_1, v_2, ...; tau is 0 where there is nothing to annihilate. By all lanes of a
  * matrix, or ALONE by each of what it has in registers. */
 template <bool ALONE = false, class X>
-__device__ inline void make_reflector_together(X x, int step, int count, Number *tau) {
+__device__ inline void make_reflector_together(X x, int step, int count, Complex *tau) {
     const int own = ALONE ? 0 : lane();
-    bool nothing = Number(x[0]).im == 0;
+    bool nothing = Complex(x[0]).im == 0;
     EACH(int i = 1; i < count; i++) nothing &= is_zero(x[i * step]);
     T squares = squares_of(x, step, count, 1), scale = 1, back = 1;
     if (squares < SQUARES_LOW || squares > SQUARES_HIGH) {
@@ -30,31 +30,31 @@ __device__ inline void make_reflector_together(X x, int step, int count, Number 
         back = squares < SQUARES_LOW ? SCALE_DOWN : SCALE_UP;
         squares = squares_of(x, step, count, scale);
     }
-    const Number first = scaled(x[0], scale);
+    const Complex first = scaled(x[0], scale);
     const T norm = root(squares), beta = first.re < 0 ? norm : -norm;
-    const Number r = NumberDivisor({first.re - beta, first.im}).inverse();
+    const Complex r = ComplexDivisor({first.re - beta, first.im}).inverse();
     if (!ALONE) wait();
     if (!nothing)
         EACH(int i = 1 + own; i < count; i += ALONE ? 1 : LANES) x[i * step] = product(scaled(x[i * step], scale), r);
     if (own == 0) {
-        if (!nothing) x[0] = Number{product(beta, back), 0};
-        *tau = nothing ? Number{0, 0} : Number{quotient_of(beta - first.re, beta), quotient_of(-first.im, beta)};
+        if (!nothing) x[0] = Complex{product(beta, back), 0};
+        *tau = nothing ? Complex{0, 0} : Complex{quotient_of(beta - first.re, beta), quotient_of(-first.im, beta)};
     }
     if (!ALONE) wait();
 }
 
 /* x = x - v factor (v^H x), by one thread. */
 template <class V, class X>
-__device__ inline void reflect(V v, Number factor, X x, int step_v, long long step, int count) {
-    Number w = x[0];
+__device__ inline void reflect(V v, Complex factor, X x, int step_v, long long step, int count) {
+    Complex w = x[0];
     EACH(int i = 1; i < count; i++) w = multiply_add(conjugate(v[i * step_v]), x[i * step], w);
     w = product(factor, w);
     x[0] = difference_of(x[0], w);
     EACH(int i = 1; i < count; i++) x[i * step] = multiply_subtract(v[i * step_v], w, x[i * step]);
 }
 /* x = x - (x v) tau v^H: a row. */
-template <class V, class X> __device__ inline void reflect_row(V v, Number tau, X x, int count) {
-    Number w = x[0];
+template <class V, class X> __device__ inline void reflect_row(V v, Complex tau, X x, int count) {
+    Complex w = x[0];
     EACH(int i = 1; i < count; i++) w = multiply_add(v[i], x[i], w);
     w = product(tau, w);
     x[0] = difference_of(x[0], w);
@@ -64,13 +64,15 @@ __device__ inline void reflect_row(const T *v, T tau, T *x, int count) { reflect
 
 /* x = H x where x_0 is still zero. Of H e_0 the first element, and that where v is. */
 template <class V, class X>
-__device__ inline void reflect_from_zero(V v, Number tau, X x, int step_v, long long step, int count) {
-    x[0] = Number{0, 0};
+__device__ inline void reflect_from_zero(V v, Complex tau, X x, int step_v, long long step, int count) {
+    x[0] = Complex{0, 0};
     reflect(v, tau, x, step_v, step, count);
 }
-__device__ inline Number first_of_unit(Number tau) { return difference_of(Number{1, 0}, product(tau, Number{1, 0})); }
-__device__ inline Number rest_of_unit(Number tau, Number v) {
-    return multiply_subtract(v, product(tau, Number{1, 0}), Number{0, 0});
+__device__ inline Complex first_of_unit(Complex tau) {
+    return difference_of(Complex{1, 0}, product(tau, Complex{1, 0}));
+}
+__device__ inline Complex rest_of_unit(Complex tau, Complex v) {
+    return multiply_subtract(v, product(tau, Complex{1, 0}), Complex{0, 0});
 }
 
 /* --- matrices, real or complex --- */

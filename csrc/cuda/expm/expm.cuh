@@ -171,7 +171,7 @@ struct Powers {
 
 /* A real number more, without a change of the sign of an imaginary zero. */
 __device__ inline T plus(T x, T real) { return x + real; }
-__device__ inline Number plus(Number x, T real) { return {x.re + real, x.im}; }
+__device__ inline Complex plus(Complex x, T real) { return {x.re + real, x.im}; }
 
 /* to = b_k I + b_(k + 2) 2^2g T^2 + ... */
 __device__ inline void sum_even_powers(const Exponential &x, int k, Element *to) {
@@ -275,13 +275,13 @@ __device__ inline bool is_triangular(const Element *a, bool lower) {
 }
 
 __device__ inline smm_parts parts_of(T x) { return {x, 0}; }
-__device__ inline smm_parts parts_of(Number x) { return {x.re, x.im}; }
+__device__ inline smm_parts parts_of(Complex x) { return {x.re, x.im}; }
 __device__ inline smm_parts parts_of(Element x, double exponent) {
     const smm_parts y = parts_of(x);
     return {smm_scaled(y.re, exponent), smm_scaled(y.im, exponent)};
 }
 __device__ inline void put_parts(T &to, smm_parts x) { to = static_cast<T>(x.re); }
-__device__ inline void put_parts(Number &to, smm_parts x) { to = {static_cast<T>(x.re), static_cast<T>(x.im)}; }
+__device__ inline void put_parts(Complex &to, smm_parts x) { to = {static_cast<T>(x.re), static_cast<T>(x.im)}; }
 
 /* P, the exponential of a triangular A / 2^left, gets the diagonal and what is beside it exactly, and zeros on the
  * other side: row i, or of a lower triangle column i. */

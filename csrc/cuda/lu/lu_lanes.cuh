@@ -21,7 +21,7 @@
 #include "as_lapack.cuh"
 #include "determinant.cuh"
 #if SMM_COMPLEX
-#include "determinant_of_numbers.cuh"
+#include "determinant_complex.cuh"
 #endif
 
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, SOLVES = SMM_OP == SMM_OP_SOLVE, INVERTS = SMM_OP == SMM_OP_INV;
@@ -100,7 +100,7 @@ __device__ inline void write_determinant(const smm_cuda_args &args, long long ma
 #pragma unroll
     for (int k = 0; k < N; k++) singular |= steps.info == k + 1 && is_zero(diagonal[k]);
     give_determinant<N>(
-        __popc(steps.exchanged) % 2, singular, [&](int k) { return diagonal[k]; }, [&](Number x) { to = x; },
+        __popc(steps.exchanged) % 2, singular, [&](int k) { return diagonal[k]; }, [&](Complex x) { to = x; },
         [&](T x) { *beside<T>(args, SMM_SLOGDET_logabsdet, matrix, 1) = x; });
 #else
     Determinant<T> det;

@@ -1,6 +1,6 @@
 /* lu_rows_numbers.cuh: LU of complex matrices with partial pivoting by |re| + |im| (LU), and what follows from it: X of
  * A X = B (SOLVE), the inverse as that of B = I (INV), and determinants (DET, SLOGDET); the bits of
- * kernels/lu_numbers.h. Rows are in registers and are not exchanged.
+ * kernels/lu_complex.h. Rows are in registers and are not exchanged.
  *
  * LANES threads share a matrix: row i of A is the registers i / LANES of lane i % LANES. A row knows to which position
  * exchanges would have brought it. The pivot row of step k becomes row k of the matrix's image in shared memory, where
@@ -18,8 +18,8 @@
 #include "element_vectors.cuh"
 #include "pivots.cuh"
 #include "as_lapack.cuh"
-#include "operand_numbers.cuh"
-#include "determinant_of_numbers.cuh"
+#include "operand_elements.cuh"
+#include "determinant_complex.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU, INVERTS = SMM_OP == SMM_OP_INV, SOLVES = SMM_OP == SMM_OP_SOLVE;
@@ -36,39 +36,39 @@ constexpr bool OVER = INVERTS && N <= LANES;
 constexpr int IMAGE = ceil_div(N * PITCH, WIDEST) * WIDEST; /* in whole vectors */
 constexpr int WIDE_PITCH = OVER ? PITCH : K, RIGHTS = OVER ? 0 : N * K;
 constexpr int NUMBERS = ceil_div(IMAGE + RIGHTS + N, WIDEST) * WIDEST; /* of a matrix */
-static_assert(SMM_SHARED == MATRICES * (NUMBERS * sizeof(Number) + 2 * N * sizeof(int)), "the plan counts otherwise");
+static_assert(SMM_SHARED == MATRICES * (NUMBERS * sizeof(Complex) + 2 * N * sizeof(int)), "the plan counts otherwise");
 
 /* What a matrix has in shared memory: A, then its factors; right-hand sides, then X; the inverses of the pivots; and
  * integers: the pivots, and which row of A exchanges would have brought to each position. */
 struct Own {
-    Number *numbers;
+    Complex *numbers;
     int *pivots;
 
-    __device__ Own(Number *shared, int q)
+    __device__ Own(Complex *shared, int q)
         : numbers(shared + q * NUMBERS), pivots(reinterpret_cast<int *>(shared + MATRICES * NUMBERS) + q * 2 * N) {}
-    __device__ Number &a(int i, int j) const { return numbers[i * PITCH + j]; }
-    __device__ Number &x(int i, int j) const { return numbers[(OVER ? 0 : IMAGE) + i * WIDE_PITCH + j]; }
-    __device__ Number &inverse(int i) const { return numbers[IMAGE + RIGHTS + i]; }
+    __device__ Complex &a(int i, int j) const { return numbers[i * PITCH + j]; }
+    __device__ Complex &x(int i, int j) const { return numbers[(OVER ? 0 : IMAGE) + i * WIDE_PITCH + j]; }
+    __device__ Complex &inverse(int i) const { return numbers[IMAGE + RIGHTS + i]; }
     __device__ int &order(int i) const { return pivots[N + i]; }
 };
 
 /* Elements BEGIN .. END of row i of the image. */
-template <int BEGIN, int END> __device__ inline void store_in_image(const Number (&x)[N], const Own &o, int i) {
+template <int BEGIN, int END> __device__ inline void store_in_image(const Complex (&x)[N], const Own &o, int i) {
 #pragma unroll
     for (int j = BEGIN; j < END; j += WIDTH) {
-        Vector<WIDTH, Number> v;
+        Vector<WIDTH, Complex> v;
 #pragma unroll
         for (int e = 0; e < WIDTH; e++) v.x[e] = x[j + e];
         store<WIDTH>(&o.a(i, j), v);
     }
 }
 
-__device__ inline Number by_pivot(Number x, Number inverse, Number pivot) {
+__device__ inline Complex by_pivot(Complex x, Complex inverse, Complex pivot) {
     return __builtin_expect(is_exact(inverse), 1) ? product(x, inverse) : slow_quotient(x, pivot);
 }
 
 struct Rows {
-    Number a[ROWS][N], b[ROWS];
+    Complex a[ROWS][N], b[ROWS];
     int position[ROWS];
     int info = 0;
     bool odd = false, singular = false; /* so many exchanges; the first pivot that is of no use is zero */
@@ -89,7 +89,7 @@ struct Rows {
 
     /* The position of the pivot of step k, among elements x of a column: of the largest magnitude, of equals the first.
      */
-    __device__ int choose(int k, const Number (&x)[ROWS]) const {
+    __device__ int choose(int k, const Complex (&x)[ROWS]) const {
         /* The leading bits of magnitudes tell, as a rule. */
         unsigned word[ROWS], chosen = 0;
 #pragma unroll
@@ -132,7 +132,7 @@ struct Rows {
 #pragma unroll TURNS
         for (int t = 0; t < COUNT; t++) {
             const int k = BEGIN + t;
-            Number multiplier[ROWS];
+            Complex multiplier[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; r++) multiplier[r] = a[r][BEGIN];
             const int p = choose(k, multiplier);
@@ -153,7 +153,7 @@ struct Rows {
             }
             odd ^= p != k;
             __syncwarp();
-            const Number found = o.a(k, k), pivot = divisor_of(found), inverse = inverse_of(pivot);
+            const Complex found = o.a(k, k), pivot = divisor_of(found), inverse = inverse_of(pivot);
             if (!info && fails(found)) info = k + 1, singular = is_zero(found);
             if ((SOLVES || INVERTS) && lane() == 0) o.inverse(k) = inverse;
             /* Rows that have been pivot rows are changed, too, but nobody reads them. */
@@ -163,10 +163,10 @@ struct Rows {
 #pragma unroll
             for (int s = 1; s < COUNT; s++) {
                 const bool is_left = t + s < COUNT; /* else of L */
-                const Number u = o.a(k, BEGIN + min_of(t + s, COUNT - 1));
+                const Complex u = o.a(k, BEGIN + min_of(t + s, COUNT - 1));
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
-                    const Number x = a[r][BEGIN + s];
+                    const Complex x = a[r][BEGIN + s];
                     a[r][BEGIN + s - 1] = select(is_left, multiply_subtract(multiplier[r], u, x), x);
                 }
             }
@@ -174,7 +174,7 @@ struct Rows {
             for (int r = 0; r < ROWS; r++) a[r][REST - 1] = multiplier[r];
 #pragma unroll
             for (int first = REST; first < N; first += WIDTH) {
-                const Vector<WIDTH, Number> u = ::load<WIDTH>(&o.a(k, first));
+                const Vector<WIDTH, Complex> u = ::load<WIDTH>(&o.a(k, first));
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -192,7 +192,7 @@ struct Rows {
 
     /* b becomes U^-1 b. Now row i is that of U. */
     __device__ void solve_upper(const Own &o) {
-        Number inverse[ROWS];
+        Complex inverse[ROWS];
         bool rare = false;
         load(o);
 #pragma unroll
@@ -204,12 +204,12 @@ struct Rows {
 #pragma unroll
         for (int j = N - 1; j >= 0; j--) {
             const int slot = j / LANES, owner = j % LANES;
-            Number x = product(b[slot], inverse[slot]);
+            Complex x = product(b[slot], inverse[slot]);
             if (__builtin_expect(rare, 0)) x = by_pivot(b[slot], inverse[slot], o.a(j, j));
             x = from_lane(x, owner);
 #pragma unroll
             for (int r = 0; r <= slot; r++) {
-                const Number less = multiply_subtract(a[r][j], x, b[r]);
+                const Complex less = multiply_subtract(a[r][j], x, b[r]);
                 b[r] = r < slot || lane() < owner ? less : b[r];
             }
             b[slot] = select(lane() == owner, x, b[slot]);
@@ -223,13 +223,13 @@ struct Rows {
 /* x becomes L^-1 x, or U^-1 x: UPPER, from its last element on; WIDTH steps at a time, whose columns are a vector of
  * each row. As in Rows::factor, the steps of a panel share a text, in which its registers move on. BEGIN elements are
  * done. */
-template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Number (&x)[N], const Own &o) {
+template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Complex (&x)[N], const Own &o) {
     constexpr int COUNT = min_of(PANEL, N - BEGIN), REST = BEGIN + COUNT;
     const auto place = [](int step) { return UPPER ? N - 1 - step : step; };
 #pragma unroll TURNS
     for (int t = 0; t < COUNT; t += WIDTH) {
         const int k = place(BEGIN + t), first = UPPER ? k - (WIDTH - 1) : k;
-        Number now[WIDTH];
+        Complex now[WIDTH];
 #pragma unroll
         for (int e = 0; e < WIDTH; e++) {
             const int row = place(BEGIN + t + e);
@@ -238,15 +238,15 @@ template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Number (&
             for (int d = 0; d < e; d++) now[e] = multiply_subtract(o.a(row, place(BEGIN + t + d)), now[d], now[e]);
             if (UPPER) now[e] = by_pivot(now[e], o.inverse(row), o.a(row, row));
         }
-        const auto less = [&](int row, Number y) {
-            const Vector<WIDTH, Number> l = load<WIDTH>(&o.a(row, first));
+        const auto less = [&](int row, Complex y) {
+            const Vector<WIDTH, Complex> l = load<WIDTH>(&o.a(row, first));
 #pragma unroll
             for (int e = 0; e < WIDTH; e++) y = multiply_subtract(l.x[UPPER ? WIDTH - 1 - e : e], now[e], y);
             return y;
         };
 #pragma unroll
         for (int s = WIDTH; s < COUNT; s++) {
-            const Number was = x[place(BEGIN + s)], y = less(place(BEGIN + min_of(t + s, COUNT - 1)), was);
+            const Complex was = x[place(BEGIN + s)], y = less(place(BEGIN + min_of(t + s, COUNT - 1)), was);
             x[place(BEGIN + s - WIDTH)] = select(t + s < COUNT, y, was);
         }
 #pragma unroll
@@ -261,7 +261,7 @@ template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Number (&
 __device__ inline void solve(const Own &o) {
 #pragma unroll 1
     for (int c = lane(); c < ceil_div(K, LANES) * LANES; c += LANES) {
-        Number x[N];
+        Complex x[N];
 #pragma unroll
         for (int i = 0; i < N; i++) x[i] = INVERTS ? element_of(o.order(i) == c) : o.x(o.order(i), min_of(c, K - 1));
         substitute<false>(x, o);
@@ -278,45 +278,45 @@ template <int SOURCE, int ORDER, int COLS, class Place>
 __device__ inline void stage(const smm_cuda_args &args, int which, long long first, int count, long long column,
                              long long columns, Place place) {
     if constexpr (ALIGNED && SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW && COLS % WIDEST == 0) {
-        const Number *from = static_cast<const Number *>(args.operand[which].data) + first * (N * COLS);
+        const Complex *from = static_cast<const Complex *>(args.operand[which].data) + first * (N * COLS);
         for (int e = threadIdx.x * WIDEST; e < count * (N * COLS); e += THREADS * WIDEST)
             copy<WIDEST>(&place(e / (N * COLS), e / COLS % N, e % COLS), from + e);
     } else
-        for_numbers<THREADS, SOURCE, ORDER, N * COLS, N, COLS>(args, which, first, count, 0, column,
-                                                               [&](const Number *from, int q, int i, int j) {
-                                                                   if (column + j < columns)
-                                                                       copy<1>(&place(q, i, j), from);
-                                                               });
+        for_elements<THREADS, SOURCE, ORDER, N * COLS, N, COLS>(args, which, first, count, 0, column,
+                                                                [&](const Complex *from, int q, int i, int j) {
+                                                                    if (column + j < columns)
+                                                                        copy<1>(&place(q, i, j), from);
+                                                                });
 }
 /* Write them back; infos: of each matrix of the block. */
 template <int COLS, class Place>
 __device__ inline void unstage(const smm_cuda_args &args, long long first, int count, long long column,
                                long long columns, const int *infos, Place place) {
     if constexpr (ALIGNED && SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW && COLS % WIDEST == 0) {
-        Number *to = static_cast<Number *>(args.operand[SMM_C].data) + first * (N * COLS);
+        Complex *to = static_cast<Complex *>(args.operand[SMM_C].data) + first * (N * COLS);
         for (int e = threadIdx.x * WIDEST; e < count * (N * COLS); e += THREADS * WIDEST) {
             const int q = e / (N * COLS);
-            Vector<WIDEST, Number> v = load<WIDEST>(&place(q, e / COLS % N, e % COLS));
+            Vector<WIDEST, Complex> v = load<WIDEST>(&place(q, e / COLS % N, e % COLS));
 #pragma unroll
             for (int x = 0; x < WIDEST; x++) v.x[x] = select(infos[q], not_an_element(), v.x[x]);
             store<WIDEST>(to + e, v);
         }
     } else
-        for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, N * COLS, N, COLS>(
-            args, SMM_C, first, count, 0, column, [&](Number *to, int q, int i, int j) {
+        for_elements<THREADS, SMM_SOURCE_C, SMM_ORDER_C, N * COLS, N, COLS>(
+            args, SMM_C, first, count, 0, column, [&](Complex *to, int q, int i, int j) {
                 if (column + j < columns) *to = infos[q] ? not_an_element() : place(q, i, j);
             });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    extern __shared__ __align__(16) Number shared[];
+    extern __shared__ __align__(16) Complex shared[];
     __shared__ int infos[MATRICES];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES, left = args.batch - first;
     const int count = left < MATRICES ? static_cast<int>(left) : MATRICES, own = threadIdx.x / LANES;
     const bool leads = own < count && lane() == 0;
     const Own o(shared, own);
-    const auto a = [&](int q, int i, int j) -> Number & { return Own(shared, q).a(i, j); };
-    const auto x = [&](int q, int i, int j) -> Number & { return Own(shared, q).x(i, j); };
+    const auto a = [&](int q, int i, int j) -> Complex & { return Own(shared, q).a(i, j); };
+    const auto x = [&](int q, int i, int j) -> Complex & { return Own(shared, q).x(i, j); };
 
     stage<SMM_SOURCE_A, SMM_ORDER_A, N>(args, SMM_A, first, count, 0, N, a);
     if constexpr (CARRIES) stage<SMM_SOURCE_B, SMM_ORDER_B, 1>(args, SMM_B, first, count, 0, 1, x);
@@ -361,7 +361,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         const long long at = SMM_SOURCE_C == SMM_SOURCE_FLAT ? q : offset_of(args, args.operand[SMM_C], q);
         give_determinant<1>(
             rows.odd, rows.singular, [&](int i) { return o.a(i, i); },
-            [&](Number d) { static_cast<Number *>(args.operand[SMM_C].data)[at] = d; },
+            [&](Complex d) { static_cast<Complex *>(args.operand[SMM_C].data)[at] = d; },
             [&](T d) { *beside<T>(args, SMM_SLOGDET_logabsdet, q, 1) = d; });
     }
 }

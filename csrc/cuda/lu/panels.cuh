@@ -12,7 +12,9 @@ static_assert(M < NO_PLACE && 32 % PANEL == 0 && PANEL % WIDEST == 0, "panels ar
 /* --- a panel in registers --- */
 
 __device__ inline T of_thread(T x, int thread) { return __shfl_sync(WARP, x, thread); }
-__device__ inline Number of_thread(Number x, int thread) { return {of_thread(x.re, thread), of_thread(x.im, thread)}; }
+__device__ inline Complex of_thread(Complex x, int thread) {
+    return {of_thread(x.re, thread), of_thread(x.im, thread)};
+}
 
 __device__ inline unsigned largest_of_warp(unsigned x) { return __reduce_max_sync(WARP, x); }
 __device__ inline unsigned long long largest_of_warp(unsigned long long x) {

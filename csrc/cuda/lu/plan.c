@@ -39,7 +39,7 @@ bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
 static bool has_several(const smm_cuda_problem *p) { return p->op == SMM_OP_SOLVE && p->k > 1; }
 
 /* Of complex matrices; 0: those of lu_rows_numbers are faster. */
-static int lanes_of_numbers(const smm_cuda_problem *p) {
+static int lanes_of_complex(const smm_cuda_problem *p) {
     const int alone = bytes_of(p) == 8 ? 8 : 6, shared = bytes_of(p) == 8 ? 12 : 8;
     if (p->n <= alone) return 1;
     return p->n > shared || has_several(p) ? 0 : p->op == SMM_OP_INV ? 4 : 2;
@@ -49,7 +49,7 @@ void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     const int alone = !has_several(p) ? 8 : bytes_of(p) == 4 ? 11 : 9; /* the factors stay in registers */
     const bool numbers = smm_is_complex(p->dtype);
     const int of_reals = p->n <= alone ? 1 : p->n <= 11 ? 2 : p->n <= 16 ? 4 : p->n <= 24 ? 8 : 32;
-    const int lanes = numbers ? lanes_of_numbers(p) : of_reals;
+    const int lanes = numbers ? lanes_of_complex(p) : of_reals;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lu_lanes,
                                .lanes = p->small && p->n > 3 && !numbers ? min_of(32, 2 * lanes) : lanes,
                                .threads = p->n > 8 && lanes == 1 ? 32 : 64,

@@ -11,7 +11,7 @@
  *
  * Whoever includes it has Elements (element.cuh). */
 #if SMM_COMPLEX
-#include "determinant_of_numbers.cuh"
+#include "determinant_complex.cuh"
 #else
 #include "determinant.cuh"
 #endif

@@ -10,7 +10,7 @@
 #include "common.cuh"
 #include "lanes.cuh"
 #include "element.cuh"
-#include "operand_numbers.cuh"
+#include "operand_elements.cuh"
 #include "systems.cuh"
 #if SMM_OP == SMM_OP_INV && !SMM_COMPLEX
 #include "inv_panels.cuh"
@@ -40,7 +40,7 @@ __device__ inline Own own_of(const smm_cuda_args &args, T *shared, int matrix) {
 __device__ inline bool load_matrices(const smm_cuda_args &args, T *shared, long long first, int count,
                                      bool transposes) {
     bool finite = true;
-    fetch_numbers<THREADS, SMM_SOURCE_A, SMM_ORDER_A, M, N, Stored>(
+    fetch_elements<THREADS, SMM_SOURCE_A, SMM_ORDER_A, M, N, Stored>(
         args, SMM_A, first, count, [&](Element x, int q, int i, int j) {
             own_of(args, shared, q).a(transposes ? j : i, transposes ? i : j) = OF_ADJOINT ? conjugate(x) : x;
             if (ELIMINATES) finite &= isfinite(real_of(x));
@@ -57,7 +57,7 @@ __device__ inline void load_columns(const smm_cuda_args &args, T *shared, long l
             own_of(args, shared, e / (N * WIDTH)).x(e / WIDTH % N, e % WIDTH) =
                 element_of(static_cast<T>(e / WIDTH % N == column + e % WIDTH));
     else
-        for_numbers<THREADS, SMM_SOURCE_B, SMM_ORDER_B, N * WIDTH, N, WIDTH, Stored>(
+        for_elements<THREADS, SMM_SOURCE_B, SMM_ORDER_B, N * WIDTH, N, WIDTH, Stored>(
             args, SMM_B, first, count, 0, column, [&](const Stored *from, int q, int i, int j) {
                 own_of(args, shared, q).x(i, j) = column + j < args.k ? Element(*from) : element_of(0);
             });
@@ -90,14 +90,14 @@ __device__ inline void compute(const smm_cuda_args &args, T *shared, int *infos,
             __syncthreads();
             solve(o);
             __syncthreads();
-            for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, INVERTS ? N * N : N * COLUMNS, N, COLUMNS, Stored>(
+            for_elements<THREADS, SMM_SOURCE_C, SMM_ORDER_C, INVERTS ? N * N : N * COLUMNS, N, COLUMNS, Stored>(
                 args, SMM_C, first, count, 0, column, [&](Stored *to, int q, int i, int j) {
                     if (column + j < columns) *to = infos[q] ? not_an_element() : own_of(args, shared, q).x(i, j);
                 });
         }
     } else if constexpr (FACTORS || ELIMINATES) {
         __syncthreads();
-        for_numbers<THREADS, SMM_SOURCE_C, SMM_ORDER_C, M * N, M, N, Stored>(
+        for_elements<THREADS, SMM_SOURCE_C, SMM_ORDER_C, M * N, M, N, Stored>(
             args, SMM_C, first, count, 0, 0, [&](Stored *to, int q, int i, int j) {
                 *to = infos[q] || outcome.is_nan ? not_an_element() : result(own_of(args, shared, q), i, j);
             });

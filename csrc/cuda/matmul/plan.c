@@ -282,14 +282,14 @@ void smm_matmul_one_baseline(const smm_cuda_problem *p, smm_cuda_parameters *bes
             }
 }
 
-static int tiles_of_numbers(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
+static int tiles_of_complex(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     return ceil_div(p->m, x->rows) * ceil_div(p->n, x->cols);
 }
 
 bool smm_matmul_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { DEPTH = 32, MAX_ROWS = 4 };
     if (p->op != SMM_OP_MATMUL || x->rows < 1 || x->rows > MAX_ROWS || x->cols < 1 || x->cols > MAX_ROWS) return false;
-    const int tiles = tiles_of_numbers(p, x), matrices = max_of(1, x->threads / tiles),
+    const int tiles = tiles_of_complex(p, x), matrices = max_of(1, x->threads / tiles),
               depth = min_of(max_of(p->k, 1), DEPTH);
     const int threads = ceil_div(matrices * tiles, 32) * 32;
     if (threads > 1024) return false;

@@ -11,8 +11,8 @@ constexpr bool CONVERTS = false;
 #include "element.cuh"
 
 /* In a program complex numbers are pairs of reals. */
-inline Number *numbers(T *parts) { return reinterpret_cast<Number *>(parts); }
-inline const Number *numbers(const T *parts) { return reinterpret_cast<const Number *>(parts); }
+inline Complex *numbers(T *parts) { return reinterpret_cast<Complex *>(parts); }
+inline const Complex *numbers(const T *parts) { return reinterpret_cast<const Complex *>(parts); }
 
 /* A view of a value of the program, for algorithms that have Places in memory elsewhere (place.cuh). */
 template <class V> struct Place {

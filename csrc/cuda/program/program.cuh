@@ -148,7 +148,7 @@ template <int ELEMENTS, class X> inline void keep(char *to, const X *from) {
 }
 
 /* Of stacks of numbers a thread takes COUNT neighbours. */
-template <int COUNT, class X> inline void load_numbers(X (&to)[COUNT], const X *from, long long count) {
+template <int COUNT, class X> inline void load_values(X (&to)[COUNT], const X *from, long long count) {
     struct alignas(COUNT * sizeof(X)) Wide {
         X x[COUNT];
     };
@@ -161,7 +161,7 @@ template <int COUNT, class X> inline void load_numbers(X (&to)[COUNT], const X *
         for (int i = 0; i < COUNT; i++) to[i] = from[i < count ? i : 0];
     }
 }
-template <int COUNT, class X> inline void store_numbers(X *to, const X (&from)[COUNT], long long count) {
+template <int COUNT, class X> inline void store_values(X *to, const X (&from)[COUNT], long long count) {
     struct alignas(COUNT * sizeof(X)) Wide {
         X x[COUNT];
     };
@@ -178,7 +178,7 @@ template <int COUNT, class X> inline void store_numbers(X *to, const X (&from)[C
 }
 
 /* Whether one of COUNT numbers is 0 in a matrix of the warp: else its steps that are for such matrices are left out. */
-template <int COUNT, class Numbers> inline bool some_is_zero(Numbers number, int lane) {
+template <int COUNT, class Values> inline bool some_is_zero(Values number, int lane) {
     bool zero = false;
 #pragma unroll INNER
     for (int e = lane; e < COUNT; e += LANES) zero |= number(e) == 0;

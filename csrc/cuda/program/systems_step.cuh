@@ -35,7 +35,7 @@ template <class A, class X, class Info> inline void step(Work &w, A a, X x, Info
     const Outcome outcome = prepare(o);
     if constexpr (INVERTS) {
         const auto one = [](int first) {
-            return [=](int i, int j) { return Number{static_cast<T>(i == first + j), 0}; };
+            return [=](int i, int j) { return Complex{static_cast<T>(i == first + j), 0}; };
         };
         for (int first = 0; first < N; first += COLUMNS) {
             load_columns(o, one(first));
@@ -45,7 +45,7 @@ template <class A, class X, class Info> inline void step(Work &w, A a, X x, Info
     } else if constexpr (FACTORS) {
         store_factors(o, transposed_if<OF_TRANSPOSE>(x), outcome.info);
     } else if (lane() == 0) {
-        give_determinant(o, outcome.singular, [&](Number det) { x(0) = det; }, [](T) {});
+        give_determinant(o, outcome.singular, [&](Complex det) { x(0) = det; }, [](T) {});
     }
     put_info(info, lane(), outcome.info);
 }
@@ -66,7 +66,7 @@ inline void step(Work &w, A a, Second second, Third third, Info info) {
         store_factors(o, second, outcome.info);
         for (int i = lane(); i < STEPS; i += LANES) third(i) = outcome.info && i + 1 >= outcome.info ? i : o.pivot(i);
     } else if (lane() == 0) {
-        give_determinant(o, outcome.singular, [&](Number sign) { second(0) = sign; }, [&](T log) { third(0) = log; });
+        give_determinant(o, outcome.singular, [&](Complex sign) { second(0) = sign; }, [&](T log) { third(0) = log; });
     }
     put_info(info, lane(), outcome.info);
 }

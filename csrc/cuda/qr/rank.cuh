@@ -18,7 +18,7 @@ template <int N, class Square> __device__ inline int longest_column(int k, Squar
 struct Squares {
     T re = 0, im = 0;
     __device__ void add(T x) { re = multiply_add(x, x, re); }
-    __device__ void add(Number x) {
+    __device__ void add(Complex x) {
         add(x.re);
         im = multiply_add(x.im, x.im, im);
     }
@@ -30,11 +30,11 @@ struct Squares {
 #if SMM_COMPLEX
 struct Along {
     T size;
-    Number direction;
-    __device__ explicit Along(Number sum)
+    Complex direction;
+    __device__ explicit Along(Complex sum)
         : size(root(multiply_add(sum.im, sum.im, product(sum.re, sum.re)))),
-          direction(size > 0 ? Number{quotient_of(sum.re, size), quotient_of(sum.im, size)} : Number{1, 0}) {}
-    __device__ Number times(T s, Number x) const { return product(scaled(direction, s), x); }
+          direction(size > 0 ? Complex{quotient_of(sum.re, size), quotient_of(sum.im, size)} : Complex{1, 0}) {}
+    __device__ Complex times(T s, Complex x) const { return product(scaled(direction, s), x); }
 };
 #else
 struct Along {

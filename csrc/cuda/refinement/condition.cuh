@@ -26,16 +26,16 @@ __device__ inline T smallest_normal() {
 
 /* The magnitude in norms; the number of magnitude 1 that an element of a vector becomes in estimates. */
 #if SMM_COMPLEX
-__device__ __noinline__ T modulus_of(Number x) {
+__device__ __noinline__ T modulus_of(Complex x) {
     const T re = fabs(x.re), im = fabs(x.im), large = im > re ? im : re, small = im > re ? re : im;
     const T ratio = quotient_of(small, large);
     return large == 0 ? large : product(large, root(multiply_add(ratio, ratio, T(1))));
 }
-__device__ __noinline__ Number phase_of(Number x) {
+__device__ __noinline__ Complex phase_of(Complex x) {
     const T size = modulus_of(x);
-    return size > smallest_normal() ? Number{quotient_of(x.re, size), quotient_of(x.im, size)} : Number{1, 0};
+    return size > smallest_normal() ? Complex{quotient_of(x.re, size), quotient_of(x.im, size)} : Complex{1, 0};
 }
-__device__ inline bool is_nan(Number x) { return isnan(x.re) || isnan(x.im); }
+__device__ inline bool is_nan(Complex x) { return isnan(x.re) || isnan(x.im); }
 #else
 __device__ inline T modulus_of(T x) { return fabs(x); }
 __device__ inline T phase_of(T x) { return x < 0 ? T(-1) : T(1); }

@@ -38,7 +38,7 @@ __device__ inline void subtract_exactly(T &sum, T &rest, T a, T x) {
 }
 
 #if SMM_COMPLEX
-__device__ inline void subtract_exactly(Number &sum, Number &rest, Number a, Number x) {
+__device__ inline void subtract_exactly(Complex &sum, Complex &rest, Complex a, Complex x) {
     subtract_exactly(sum.re, rest.re, a.re, x.re);
     subtract_exactly(sum.re, rest.re, -a.im, x.im);
     subtract_exactly(sum.im, rest.im, a.re, x.im);

@@ -26,8 +26,8 @@ constexpr T MIN_NORMAL = static_cast<T>(DOUBLE ? 0x1p-1022 : 0x1p-126);
 
 template <bool HAS> struct Turned {};
 template <> struct Turned<true> {
-    Number u[N * ROW]; /* the complex triangle of a real matrix */
-    T c[N], s[N];      /* and what turned the blocks */
+    Complex u[N * ROW]; /* the complex triangle of a real matrix */
+    T c[N], s[N];       /* and what turned the blocks */
 };
 
 /* Lanes that have rows of a large Z keep it in memory of the device, by columns: a sweep reaches it when it is over,
@@ -62,8 +62,8 @@ struct Window {
     int lo, hi, since; /* sweeps since a row was done */
 };
 
-__device__ inline Number number_of(T x) { return {x, 0}; }
-__device__ inline Number number_of(Number x) { return x; }
+__device__ inline Complex number_of(T x) { return {x, 0}; }
+__device__ inline Complex number_of(Complex x) { return x; }
 __device__ inline T larger(T x, T y) { return x > y ? x : y; }
 
 #include "hessenberg.cuh"
@@ -193,18 +193,18 @@ __device__ inline int triangularise(Work &x, Element *z) {
 
 /* --- Eigenvectors --- */
 
-__device__ inline Number divided(Number x, Number d) {
+__device__ inline Complex divided(Complex x, Complex d) {
     return scaled(product(x, conjugate(d)), reciprocal(multiply_add(d.im, d.im, product(d.re, d.re))));
 }
-__device__ inline Number enough(Number d, T least) { return size_of(d) < least ? Number{least, 0} : d; }
+__device__ inline Complex enough(Complex d, T least) { return size_of(d) < least ? Complex{least, 0} : d; }
 
 /* Rows i and i + 1 are a block of conjugate eigenvalues. */
 __device__ inline bool is_block(const Work &x, int i) {
     return !COMPLEX && i >= 0 && i + 1 < N && size_of(x.h[(i + 1) * ROW + i * COL]) != 0;
 }
 
-__device__ inline Number eigenvalue(const Work &x, int j) {
-    Number w = number_of(x.h[j * (ROW + COL)]);
+__device__ inline Complex eigenvalue(const Work &x, int j) {
+    Complex w = number_of(x.h[j * (ROW + COL)]);
     const bool first = is_block(x, j);
     if (!first && !is_block(x, j - 1)) return w;
     const int top = first ? j : j - 1;
@@ -215,25 +215,25 @@ __device__ inline Number eigenvalue(const Work &x, int j) {
 }
 
 /* (z b; c z) y = r, by elimination with the largest element as the pivot. */
-__device__ inline void solve_block(Number z, T b, T c, T least, Number *r) {
+__device__ inline void solve_block(Complex z, T b, T c, T least, Complex *r) {
     const T size = size_of(z);
     const bool wider = fabs(b) > fabs(c), off = larger(fabs(b), fabs(c)) > size;
     const bool by_row = off && !wider, by_column = off && wider;
-    const Number at_b = {b, 0}, at_c = {c, 0};
-    const Number p = enough(by_row ? at_c : by_column ? at_b : z, least), q = off ? z : at_b, s = off ? z : at_c;
-    const Number u = by_row ? at_b : by_column ? at_c : z, r1 = by_row ? r[1] : r[0], r2 = by_row ? r[0] : r[1];
-    const Number l = divided(s, p), left = enough(multiply_subtract(l, q, u), least);
-    const Number y2 = divided(multiply_subtract(l, r1, r2), left);
-    const Number y1 = divided(multiply_subtract(q, y2, r1), p);
+    const Complex at_b = {b, 0}, at_c = {c, 0};
+    const Complex p = enough(by_row ? at_c : by_column ? at_b : z, least), q = off ? z : at_b, s = off ? z : at_c;
+    const Complex u = by_row ? at_b : by_column ? at_c : z, r1 = by_row ? r[1] : r[0], r2 = by_row ? r[0] : r[1];
+    const Complex l = divided(s, p), left = enough(multiply_subtract(l, q, u), least);
+    const Complex y2 = divided(multiply_subtract(l, r1, r2), left);
+    const Complex y1 = divided(multiply_subtract(q, y2, r1), p);
     r[0] = by_column ? y2 : y1;
     r[1] = by_column ? y1 : y2;
 }
 
 /* Columns k, and unless it is the same, `then`, of rows above. */
-__device__ inline void subtract_columns(const Work &x, Number *y, int k, int then, int rows) {
-    const Number y_k = y[k], y_then = y[then];
+__device__ inline void subtract_columns(const Work &x, Complex *y, int k, int then, int rows) {
+    const Complex y_k = y[k], y_then = y[then];
     for (int i = 0; i < rows; i++) {
-        Number sum = multiply_subtract(x.h[i * ROW + k * COL], y_k, y[i]);
+        Complex sum = multiply_subtract(x.h[i * ROW + k * COL], y_k, y[i]);
         if (then != k) sum = multiply_subtract(x.h[i * ROW + then * COL], y_then, sum);
         y[i] = sum;
     }
@@ -243,11 +243,11 @@ __device__ inline void subtract_columns(const Work &x, Number *y, int k, int the
 constexpr int STEPS = FEW ? N : 1;
 
 /* (T - w_j I) y = 0, T being H; the result is the last row of y that is not zero. */
-__device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
+__device__ inline int solve_column(const Work &x, int j, Complex w, Complex *y) {
     const T small = larger(product(2 * UNIT, size_of(w)), MIN_DIVISOR);
     const bool first = is_block(x, j), second = is_block(x, j - 1);
     const int top = second ? j - 1 : j, last = first ? j + 1 : j;
-    Number at_top = {1, 0}, next = {0, 0};
+    Complex at_top = {1, 0}, next = {0, 0};
     if (first || second) {
         const T b = real_of(x.h[top * ROW + (top + 1) * COL]), c = real_of(x.h[(top + 1) * ROW + top * COL]);
         const T im = fabs(w.im);
@@ -257,7 +257,7 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
         next = {0, w.im < 0 ? -q : q};
     }
 #pragma unroll STEPS
-    for (int i = 0; i < N; i++) y[i] = i == top ? at_top : i == top + 1 ? next : Number{0, 0};
+    for (int i = 0; i < N; i++) y[i] = i == top ? at_top : i == top + 1 ? next : Complex{0, 0};
 #pragma unroll STEPS
     for (int i = N - 1; i >= 0; i--) {       /* lanes together */
         if (FEW && is_block(x, i)) continue; /* it came with the row below */
@@ -265,7 +265,7 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
         if (i == last) {
             subtract_columns(x, y, i, from, from);
         } else if (i < top) {
-            const Number z = difference_of(number_of(x.h[from * (ROW + COL)]), w);
+            const Complex z = difference_of(number_of(x.h[from * (ROW + COL)]), w);
             if (from < i)
                 solve_block(z, real_of(x.h[from * ROW + i * COL]), real_of(x.h[i * ROW + from * COL]), small, y + from);
             else
@@ -285,18 +285,18 @@ __device__ inline int solve_column(const Work &x, int j, Number w, Number *y) {
 
 /* Column j of V = D Z Y, of norm 1, its largest component, the first of equals, real and positive. Zeros are positive.
  */
-template <class TO> __device__ inline void give_vector(const Work &x, const Element *z, int j, Number w, TO to) {
-    Number y[N], v[N];
+template <class TO> __device__ inline void give_vector(const Work &x, const Element *z, int j, Complex w, TO to) {
+    Complex y[N], v[N];
     const int last = solve_column(x, j, w, y);
     T squares = 0, max_square = 0;
     int largest = 0;
 #pragma unroll STEPS
     for (int first = 0; first < N; first += TOGETHER) {
-        Number sum[TOGETHER];
+        Complex sum[TOGETHER];
 #pragma unroll
         for (int r = 0; r < TOGETHER; r++) sum[r] = {0, 0};
         for (int k = 0; k <= last; k++) {
-            const Number y_k = y[k];
+            const Complex y_k = y[k];
 #pragma unroll
             for (int r = 0; r < TOGETHER; r++)
                 sum[r] = multiply_add(z[min_of(first + r, N - 1) * Z_ROW + k * Z_COL], y_k, sum[r]);
@@ -312,10 +312,10 @@ template <class TO> __device__ inline void give_vector(const Work &x, const Elem
         }
     }
     const T size = root(max_square), back = reciprocal(root(squares));
-    const Number turn = scaled(Number{quotient_of(v[largest].re, size), quotient_of(-v[largest].im, size)}, back);
+    const Complex turn = scaled(Complex{quotient_of(v[largest].re, size), quotient_of(-v[largest].im, size)}, back);
     EACH(int i = 0; i < N; i++) {
-        const Number u = i == largest ? Number{product(size, back), 0} : product(v[i], turn);
-        to(i, Number{u.re + T(0), u.im + T(0)});
+        const Complex u = i == largest ? Complex{product(size, back), 0} : product(v[i], turn);
+        to(i, Complex{u.re + T(0), u.im + T(0)});
     }
 }
 
@@ -324,15 +324,15 @@ static_assert(static_cast<int>(SMM_EIG_w) == static_cast<int>(SMM_EIGVALS_w), "E
 __device__ inline void give_eigenvalues(const Work &x, const Element *z, const smm_cuda_args &args, long long q, T back,
                                         bool good) {
     const smm_cuda_operand &d = args.operand[SMM_EIG_w];
-    Number *const to_w = static_cast<Number *>(d.data) + offset_of(args, d, q);
+    Complex *const to_w = static_cast<Complex *>(d.data) + offset_of(args, d, q);
     for (int j = lane(); j < N; j += LANES) {
-        const Number w = good ? eigenvalue(x, j) : Number{0, 0}, value = scaled(w, back);
-        to_w[j * d.row] = good ? Number{value.re + T(0), value.im + T(0)} : not_a_complex_number();
+        const Complex w = good ? eigenvalue(x, j) : Complex{0, 0}, value = scaled(w, back);
+        to_w[j * d.row] = good ? Complex{value.re + T(0), value.im + T(0)} : not_a_complex_number();
         if constexpr (VECTORS) {
             const smm_cuda_operand &v = args.operand[SMM_EIG_v];
-            Number *const to_v = static_cast<Number *>(v.data) + offset_of(args, v, q) + j * v.col;
+            Complex *const to_v = static_cast<Complex *>(v.data) + offset_of(args, v, q) + j * v.col;
             if (good)
-                give_vector(x, z, j, w, [&](int i, Number y) { to_v[i * v.row] = y; });
+                give_vector(x, z, j, w, [&](int i, Complex y) { to_v[i * v.row] = y; });
             else
                 EACH(int i = 0; i < N; i++) to_v[i * v.row] = not_a_complex_number();
         }

@@ -42,7 +42,7 @@ template <class A> __device__ inline bool load(Vectors<N> &a, const A &from, T &
 
 /* -Re(x^* y) / 2 */
 __device__ inline T minus_half_of(T x, T y) { return product(product(T(-0.5), x), y); }
-__device__ inline T minus_half_of(Number x, Number y) {
+__device__ inline T minus_half_of(Complex x, Complex y) {
     return product(T(-0.5), multiply_add(x.im, y.im, product(x.re, y.re)));
 }
 

@@ -10,7 +10,7 @@ constexpr T EIGH_JACOBI_FAR = static_cast<T>(DOUBLE ? 0x1p100 : 0x1p42);
 
 /* x + Re(conj(y) z) */
 __device__ inline T add_dot(T y, T z, T x) { return multiply_add(y, z, x); }
-__device__ inline T add_dot(Number y, Number z, T x) { return multiply_add(y.im, z.im, multiply_add(y.re, z.re, x)); }
+__device__ inline T add_dot(Complex y, Complex z, T x) { return multiply_add(y.im, z.im, multiply_add(y.re, z.re, x)); }
 
 /* Columns p and q, of which these are elements in a row. */
 __device__ inline void turn_pair(Element &p, Element &q, T c, Element s) {

@@ -74,7 +74,7 @@ __device__ inline T add_squares(T x, T sum) {
     const T y = product(x, BALANCE_UNIT);
     return multiply_add(y, y, sum);
 }
-__device__ inline T add_squares(Number x, T sum) { return add_squares(x.im, add_squares(x.re, sum)); }
+__device__ inline T add_squares(Complex x, T sum) { return add_squares(x.im, add_squares(x.re, sum)); }
 
 /* The power of two that makes the 2-norms of row i and of column i about equal, or 1 where there is no need. Diagonals
  * count, and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation,

@@ -29,8 +29,8 @@ template <int N> struct Vectors {
 #if SMM_COMPLEX
     struct Parts {
         T &re, &im;
-        __device__ operator Number() const { return {re, im}; }
-        __device__ void operator=(Number y) const { re = y.re, im = y.im; }
+        __device__ operator Complex() const { return {re, im}; }
+        __device__ void operator=(Complex y) const { re = y.re, im = y.im; }
     };
     struct Pointer {
         T *re, *im;
@@ -164,19 +164,19 @@ template <int N, class Diagonals, class Run> __device__ inline int run_nearby(Di
  * Zeros are positive. */
 template <class X, class TO> __device__ inline void give_turned(X x, int count, TO to) {
 #if SMM_COMPLEX
-    Number largest = {1, 0};
+    Complex largest = {1, 0};
     T most = 0;
     int at = -1;
     EACH(int i = 0; i < count; i++) {
-        const Number y = x(i);
+        const Complex y = x(i);
         const T square = multiply_add(y.im, y.im, product(y.re, y.re));
         if (square > most) largest = y, most = square, at = i;
     }
     const T size = root(most);
-    const Number phase = {quotient_of(largest.re, size), quotient_of(-largest.im, size)};
+    const Complex phase = {quotient_of(largest.re, size), quotient_of(-largest.im, size)};
     EACH(int i = 0; i < count; i++) {
-        const Number y = i == at ? Number{size, 0} : product(x(i), phase);
-        to(i, Number{y.re + T(0), y.im + T(0)});
+        const Complex y = i == at ? Complex{size, 0} : product(x(i), phase);
+        to(i, Complex{y.re + T(0), y.im + T(0)});
     }
 #else
     T largest = x(0);

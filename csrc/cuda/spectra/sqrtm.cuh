@@ -3,22 +3,22 @@
  * this operation's Work has what they need. */
 
 #if SMM_COMPLEX
-__device__ inline Number *triangle_of(Work &x) { return x.h; }
+__device__ inline Complex *triangle_of(Work &x) { return x.h; }
 __device__ inline void begin_blocks(Work &) {}
 __device__ inline void end_blocks(Work &, bool) {}
 #else
-template <class W> __device__ inline Number *triangle_of(W &x) { return x.u; }
+template <class W> __device__ inline Complex *triangle_of(W &x) { return x.u; }
 
 /* (x; y) becomes W^H (x; y), where W = (c is; is c) is unitary; with -s, W (x; y), and (x y) W. */
-__device__ inline void turn(T c, T s, Number &x, Number &y) {
-    const Number old = x;
+__device__ inline void turn(T c, T s, Complex &x, Complex &y) {
+    const Complex old = x;
     x = {multiply_add(s, y.im, product(c, old.re)), multiply_add(-s, y.re, product(c, old.im))};
     y = {multiply_add(s, old.im, product(c, y.re)), multiply_add(-s, old.re, product(c, y.im))};
 }
 
 /* U becomes W^H U W, of rows and columns k and k + 1. */
 template <class W> __device__ inline void turn_block(W &x, int k, T c, T s) {
-    Number *const rows = x.u + k * ROW;
+    Complex *const rows = x.u + k * ROW;
     EACH(int j = k + lane(); j < N; j += LANES) turn(c, s, rows[j], rows[ROW + j]);
     wait();
     EACH(int i = lane(); i <= k + 1; i += LANES) turn(c, -s, x.u[i * ROW + k], x.u[i * ROW + k + 1]);
@@ -57,7 +57,7 @@ template <class W> __device__ inline void end_blocks(W &x, bool is_real) {
 #endif
 
 /* The root whose real part is not negative; of a negative number the one above. */
-__device__ inline Number principal_root(Number z) {
+__device__ inline Complex principal_root(Complex z) {
     const T size = larger(fabs(z.re), fabs(z.im));
     if (size == 0) return {0, 0};
     const T re = quotient_of(z.re, size), im = quotient_of(z.im, size), scale = root(size);
@@ -65,13 +65,13 @@ __device__ inline Number principal_root(Number z) {
     const T half = root(product(T(0.5), fabs(re) + modulus));
     const T large = product(half, scale), small = product(quotient_of(product(T(0.5), im), half), scale);
     if (!(re < 0)) return {large, small};
-    return small < 0 ? Number{-small, -large} : Number{small, large};
+    return small < 0 ? Complex{-small, -large} : Complex{small, large};
 }
 
 /* A triangle becomes its root, diagonal by diagonal. The result counts elements for which there is no number, and those
  * that overflow as one. */
 template <class W> __device__ inline int to_root(W &x) {
-    Number *const u = triangle_of(x);
+    Complex *const u = triangle_of(x);
     for (int j = lane(); j < N; j += LANES) u[j * (ROW + 1)] = principal_root(u[j * (ROW + 1)]);
     wait();
     constexpr int OVERFLOWS = 1 << 20; /* more than there are elements */
@@ -80,8 +80,8 @@ template <class W> __device__ inline int to_root(W &x) {
     EACH_STEP(int apart = 1; apart < N; apart++) {
         for (int i = lane(); i + apart < N; i += LANES) {
             const int j = i + apart;
-            const Number first = u[i * (ROW + 1)], second = u[j * (ROW + 1)];
-            Number y = u[i * ROW + j], d = {first.re + second.re, first.im + second.im};
+            const Complex first = u[i * (ROW + 1)], second = u[j * (ROW + 1)];
+            Complex y = u[i * ROW + j], d = {first.re + second.re, first.im + second.im};
             EACH(int k = i + 1; k < j; k++) y = multiply_subtract(u[i * ROW + k], u[k * ROW + j], y);
             if (multiply_add(d.im, d.im, product(d.re, d.re)) == 0) {
                 d = {1, 0};
@@ -103,7 +103,7 @@ template <class W> __device__ inline int to_root(W &x) {
 template <class W>
 __device__ inline int give_root(W &x, const Element *z, const smm_cuda_args &args, long long q, T back, bool good) {
     const smm_cuda_operand &d = args.operand[SMM_SQRTM_x], &counts = args.operand[SMM_SQRTM_negative];
-    Number *const to = static_cast<Number *>(d.data) + offset_of(args, d, q);
+    Complex *const to = static_cast<Complex *>(d.data) + offset_of(args, d, q);
     int negative = 0, without = 0;
     T times = root(back);
     if (good) {
@@ -115,7 +115,7 @@ __device__ inline int give_root(W &x, const Element *z, const smm_cuda_args &arg
         wait();
         begin_blocks(x);
         EACH(int k = 0; k < N; k++) {
-            const Number w = triangle_of(x)[k * (ROW + 1)];
+            const Complex w = triangle_of(x)[k * (ROW + 1)];
             negative += w.im == 0 && w.re < 0;
         }
         wait();
@@ -124,17 +124,17 @@ __device__ inline int give_root(W &x, const Element *z, const smm_cuda_args &arg
     }
     const bool has = good && !without;
     for (int i = lane(); i < N; i += LANES) {
-        Number row[N];
+        Complex row[N];
         EACH_STEP(int j = 0; j < N && has; j++) {
             row[j] = {0, 0};
             EACH(int k = 0; k <= min_of(COMPLEX ? j : j + 1, N - 1); k++)
                 row[j] = multiply_add(z[i * Z_ROW + k * Z_COL], triangle_of(x)[k * ROW + j], row[j]);
         }
         EACH_STEP(int j = 0; j < N; j++) {
-            Number y = {0, 0};
+            Complex y = {0, 0};
             EACH(int k = 0; k < N && has; k++) y = multiply_add(conjugate(z[j * Z_ROW + k * Z_COL]), row[k], y);
             y = scaled(y, times);
-            to[i * d.row + j * d.col] = has ? Number{y.re + T(0), y.im + T(0)} : not_a_complex_number();
+            to[i * d.row + j * d.col] = has ? Complex{y.re + T(0), y.im + T(0)} : not_a_complex_number();
         }
     }
     if (lane() == 0) static_cast<int *>(counts.data)[offset_of(args, counts, q)] = negative;

@@ -2,7 +2,7 @@
  * factor (Hestenes, J. SIAM 6, 1958; Drmac and Veselic, SIAM J. Matrix Anal. Appl. 29, 2008), of others by Householder
  * bidiagonalisation, which leaves a real B, and implicit QR (Golub and Kahan, SIAM J. Numer. Anal. B 2, 1965), in
  * shared memory, or of few rows in a thread's registers, as csrc/kernels/spectra/svd_lanes.h and svd_bidiagonal.h
- * explain, and of complex matrices svd_numbers.h. By all lanes of a matrix: of Jacobi's method each rotates a pair of
+ * explain, and of complex matrices svd_lanes.h. By all lanes of a matrix: of Jacobi's method each rotates a pair of
  * rows at a time, and the pairs of a round have no row in common; of the rest they take columns and rows by turns.
  *
  * Whoever includes it has SMM_M and SMM_N, the sizes, VECTORS, and FULL: U and V are square; operands are Places
@@ -60,7 +60,7 @@ template <class A> __device__ inline bool load_scaled(Element *to, const A &from
 
 /* sum + |x|^2 */
 __device__ inline T add_square(T x, T sum) { return multiply_add(x, x, sum); }
-__device__ inline T add_square(Number x, T sum) { return add_square(x.im, add_square(x.re, sum)); }
+__device__ inline T add_square(Complex x, T sum) { return add_square(x.im, add_square(x.re, sum)); }
 
 template <class X> __device__ inline void exchange_if(bool condition, X &x, X &y) {
     const X was = x;
@@ -140,7 +140,7 @@ __device__ inline bool rotate(T *x, T *y) {
 template <class X> __device__ inline bool rotate(X row_x, X row_y) {
     T xx[2] = {0, 0}, yy[2] = {0, 0}, re[2] = {0, 0}, im[2] = {0, 0}, c, s;
     EACH(int k = 0; k < N; k++) {
-        const Number x = row_x[k], y = row_y[k];
+        const Complex x = row_x[k], y = row_y[k];
         xx[0] = multiply_add(x.re, x.re, xx[0]);
         xx[1] = multiply_add(x.im, x.im, xx[1]);
         yy[0] = multiply_add(y.re, y.re, yy[0]);
@@ -150,15 +150,15 @@ template <class X> __device__ inline bool rotate(X row_x, X row_y) {
         im[0] = multiply_add(x.im, y.re, im[0]);
         im[1] = multiply_add(x.re, y.im, im[1]);
     }
-    const Number xy = {re[0] + re[1], im[0] - im[1]};
+    const Complex xy = {re[0] + re[1], im[0] - im[1]};
     const T most = fabs(xy.re) > fabs(xy.im) ? fabs(xy.re) : fabs(xy.im); /* squares might underflow */
-    const Number unit = {quotient_of(xy.re, most), quotient_of(xy.im, most)};
+    const Complex unit = {quotient_of(xy.re, most), quotient_of(xy.im, most)};
     const T length = root(multiply_add(unit.im, unit.im, product(unit.re, unit.re)));
     const T size = most == 0 ? T(0) : product(most, length);
     if (!find_rotation(xx[0] + xx[1], yy[0] + yy[1], size, TOLERANCE, c, s)) return false;
-    const Number phase = {quotient_of(unit.re, length), quotient_of(unit.im, length)};
+    const Complex phase = {quotient_of(unit.re, length), quotient_of(unit.im, length)};
     EACH(int k = 0; k < N; k++) {
-        Number x = row_x[k], y = product(phase, row_y[k]);
+        Complex x = row_x[k], y = product(phase, row_y[k]);
         rotate_pair(x.re, y.re, c, s);
         rotate_pair(x.im, y.im, c, s);
         row_x[k] = x;
@@ -209,7 +209,7 @@ template <class X> __device__ inline T length_of(X x) {
 
 /* Part by part: else numbers would leave registers at N = 2. */
 __device__ inline T chosen(bool first, T x, T y) { return first ? x : y; }
-__device__ inline Number chosen(bool first, Number x, Number y) {
+__device__ inline Complex chosen(bool first, Complex x, Complex y) {
     return {chosen(first, x.re, y.re), chosen(first, x.im, y.im)};
 }
 

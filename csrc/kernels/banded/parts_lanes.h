@@ -1,5 +1,5 @@
 /* parts_lanes.h: a level of a long tridiagonal system (../parts.c), LANES parts of it side by side: one text over the
- * numbers of reals.h and those of numbers.h. */
+ * numbers of elements_real.h and those of elements_complex.h. */
 
 enum { PART_ROWS = SMM_PART, WINDOW_ROWS = 2 * PART_ROWS };
 
@@ -22,7 +22,8 @@ INLINE smm_operand parts_line_of_copy(parts_copy *copy, const parts_place *at) {
 }
 
 /* The line has rows low to high - 1; others are `beyond`. */
-SHARED void KERNEL(parts_load)(num *x, const smm_operand *line, intptr_t low, intptr_t high, T beyond, parts_place at) {
+SHARED void KERNEL(parts_load)(elem *x, const smm_operand *line, intptr_t low, intptr_t high, T beyond,
+                               parts_place at) {
     parts_copy copy;
     smm_operand from = parts_line(line, &at);
     if (at.first < low || parts_end(&at) > high) {
@@ -36,21 +37,21 @@ SHARED void KERNEL(parts_load)(num *x, const smm_operand *line, intptr_t low, in
         const char *next = (const char *)line->data + parts_end(&at) * line->row; /* rows of the next lanes */
         for (intptr_t i = 0; i < at.count * at.apart * line->row; i += SMM_LINE) __builtin_prefetch(next + i);
     }
-    KERNEL(numbers_load)(x, &from, 0, at.rows, 1, at.count);
+    KERNEL(elem_load)(x, &from, 0, at.rows, 1, at.count);
 }
 
-SHARED void KERNEL(parts_store)(const smm_operand *line, intptr_t high, const num *x, parts_place at) {
+SHARED void KERNEL(parts_store)(const smm_operand *line, intptr_t high, const elem *x, parts_place at) {
     parts_copy copy;
     const bool inside = at.first >= 0 && parts_end(&at) <= high;
     const smm_operand to = inside ? parts_line(line, &at) : parts_line_of_copy(&copy, &at);
-    KERNEL(numbers_store)(&to, 0, x, at.rows, 1, at.count);
+    KERNEL(elem_store)(&to, 0, x, at.rows, 1, at.count);
     for (intptr_t i = at.first < 0 ? 0 : at.first; i < min_of(parts_end(&at), high) && !inside; i++)
         memcpy((char *)line->data + i * line->row, copy.x[i - at.first], sizeof *copy.x);
 }
 
 /* Where a level has no rows they are those of the identity. */
 typedef struct parts_rows {
-    num dl[WINDOW_ROWS], d[WINDOW_ROWS], du[WINDOW_ROWS];
+    elem dl[WINDOW_ROWS], d[WINDOW_ROWS], du[WINDOW_ROWS];
 } parts_rows;
 INLINE void parts_load_matrix(parts_rows *w, const smm_level *x, parts_place at) {
     KERNEL(parts_load)(w->dl, &x->dl, 1, x->n, 0, at);
@@ -59,10 +60,10 @@ INLINE void parts_load_matrix(parts_rows *w, const smm_level *x, parts_place at)
 }
 
 /* The least row but separators, counted from 1 in the whole system, whose pivot is useless. */
-SHARED int32_t KERNEL(parts_first_useless)(const smm_level *x, const num *d, parts_place at) {
+SHARED int32_t KERNEL(parts_first_useless)(const smm_level *x, const elem *d, parts_place at) {
     intptr_t row = SMM_NO_ROW;
     for (intptr_t t = 0; t < at.rows; t++) {
-        const uint32_t bad = lane_bits(num_is_useless(d[t]));
+        const uint32_t bad = lane_bits(elem_is_useless(d[t]));
         for (intptr_t l = 0; l < at.count && t % PART_ROWS; l++)
             if (bad >> l & 1) row = min_of(row, 1 + (at.first + l * at.apart + t) * x->apart);
     }
@@ -71,35 +72,35 @@ SHARED int32_t KERNEL(parts_first_useless)(const smm_level *x, const num *d, par
 
 static int32_t KERNEL(parts_reduce)(const smm_level *x, const smm_level *to, intptr_t begin, intptr_t end) {
     parts_rows w;
-    num b[WINDOW_ROWS];
+    elem b[WINDOW_ROWS];
     int32_t row = SMM_NO_ROW;
     for (intptr_t q = begin; q < end; q += LANES) {
         const intptr_t count = min_of(LANES, end - q);
         const parts_place at = {(q - 1) * PART_ROWS, PART_ROWS, WINDOW_ROWS, count}, separators = {q, 1, 1, count};
         mask bad = lane_equal(lane_set(0), lane_set(1));
         parts_load_matrix(&w, x, at);
-        num dl = w.dl[1], du = w.du[WINDOW_ROWS - 1];
+        elem dl = w.dl[1], du = w.du[WINDOW_ROWS - 1];
         ROLLED(intptr_t t = 2; t <= PART_ROWS; t++) {
             const intptr_t s = WINDOW_ROWS - t;
-            bad |= num_is_useless(w.d[t - 1]) | num_is_useless(w.d[s + 1]);
-            w.dl[t] = num_div(w.dl[t], w.d[t - 1]);
-            w.d[t] = num_fnma(w.dl[t], w.du[t - 1], w.d[t]);
-            dl = num_fnma(w.dl[t], dl, num_set(0));
-            w.du[s] = num_div(w.du[s], w.d[s + 1]);
-            w.d[s] = num_fnma(w.du[s], w.dl[s + 1], w.d[s]);
-            du = num_fnma(w.du[s], du, num_set(0));
+            bad |= elem_is_useless(w.d[t - 1]) | elem_is_useless(w.d[s + 1]);
+            w.dl[t] = elem_div(w.dl[t], w.d[t - 1]);
+            w.d[t] = elem_fnma(w.dl[t], w.du[t - 1], w.d[t]);
+            dl = elem_fnma(w.dl[t], dl, elem_set(0));
+            w.du[s] = elem_div(w.du[s], w.d[s + 1]);
+            w.d[s] = elem_fnma(w.du[s], w.dl[s + 1], w.d[s]);
+            du = elem_fnma(w.du[s], du, elem_set(0));
         }
         KERNEL(parts_store)(&to->dl, to->n, &dl, separators);
         KERNEL(parts_store)(&to->d, to->n, &w.d[PART_ROWS], separators);
         KERNEL(parts_store)(&to->du, to->n, &du, separators);
         if (lane_any(bad)) row = (int32_t)min_of(row, KERNEL(parts_first_useless)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
-            const smm_operand from = numbers_columns(x->b, k), sides = numbers_columns(to->b, k);
+            const smm_operand from = elem_columns(x->b, k), sides = elem_columns(to->b, k);
             KERNEL(parts_load)(b, &from, 0, x->n, 0, at);
             ROLLED(intptr_t t = 2; t <= PART_ROWS; t++) {
                 const intptr_t s = WINDOW_ROWS - t;
-                b[t] = num_fnma(w.dl[t], b[t - 1], b[t]);
-                b[s] = num_fnma(w.du[s], b[s + 1], b[s]);
+                b[t] = elem_fnma(w.dl[t], b[t - 1], b[t]);
+                b[s] = elem_fnma(w.du[s], b[s + 1], b[s]);
             }
             KERNEL(parts_store)(&sides, to->n, &b[PART_ROWS], separators);
         }
@@ -109,28 +110,28 @@ static int32_t KERNEL(parts_reduce)(const smm_level *x, const smm_level *to, int
 
 static int32_t KERNEL(parts_substitute)(const smm_level *x, const smm_level *from, intptr_t begin, intptr_t end) {
     parts_rows w;
-    num b[PART_ROWS + 1];
+    elem b[PART_ROWS + 1];
     int32_t row = SMM_NO_ROW;
     for (intptr_t q = begin; q < end; q += LANES) {
         const intptr_t count = min_of(LANES, end - q);
         const parts_place at = {q * PART_ROWS - !from->n, PART_ROWS, PART_ROWS, count}, left = {q, 1, 1, count};
         const parts_place right = {q + 1, 1, 1, count};
         parts_load_matrix(&w, x, at); /* of the last level, which has no separators, from row -1 on */
-        mask bad = num_is_useless(w.d[1]);
+        mask bad = elem_is_useless(w.d[1]);
         ROLLED(intptr_t t = 2; t < PART_ROWS; t++) {
-            w.dl[t] = num_div(w.dl[t], w.d[t - 1]);
-            w.d[t] = num_fnma(w.dl[t], w.du[t - 1], w.d[t]);
-            bad |= num_is_useless(w.d[t]);
+            w.dl[t] = elem_div(w.dl[t], w.d[t - 1]);
+            w.d[t] = elem_fnma(w.dl[t], w.du[t - 1], w.d[t]);
+            bad |= elem_is_useless(w.d[t]);
         }
         if (lane_any(bad)) row = (int32_t)min_of(row, KERNEL(parts_first_useless)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
-            const smm_operand sides = numbers_columns(x->b, k), to = numbers_columns(x->x, k);
-            const smm_operand separators = numbers_columns(from->x, k);
+            const smm_operand sides = elem_columns(x->b, k), to = elem_columns(x->x, k);
+            const smm_operand separators = elem_columns(from->x, k);
             KERNEL(parts_load)(b, &sides, 0, x->n, 0, at);
             KERNEL(parts_load)(&b[0], &separators, 0, from->n, 0, left);
             KERNEL(parts_load)(&b[PART_ROWS], &separators, 0, from->n, 0, right);
-            ROLLED(intptr_t t = 1; t < PART_ROWS; t++) b[t] = num_fnma(w.dl[t], b[t - 1], b[t]);
-            ROLLED(intptr_t t = PART_ROWS - 1; t > 0; t--) b[t] = num_div(num_fnma(w.du[t], b[t + 1], b[t]), w.d[t]);
+            ROLLED(intptr_t t = 1; t < PART_ROWS; t++) b[t] = elem_fnma(w.dl[t], b[t - 1], b[t]);
+            ROLLED(intptr_t t = PART_ROWS - 1; t > 0; t--) b[t] = elem_div(elem_fnma(w.du[t], b[t + 1], b[t]), w.d[t]);
             KERNEL(parts_store)(&to, x->n, b, at);
         }
     }

@@ -1,8 +1,8 @@
-/* cholesky_lanes.h: the Cholesky factorization, LANES matrices side by side: one text over the numbers of reals.h and
- * those of numbers.h. Small constant orders have the whole matrix in registers. Others are done in square tiles, row of
- * tiles after row of tiles (left-looking): a tile sums in registers all that is subtracted from it, and while one waits
- * for its square roots and reciprocals the next begins. Of the diagonal only the real part is read, and that of L is
- * real. */
+/* cholesky_lanes.h: the Cholesky factorization, LANES matrices side by side: one text over the numbers of
+ * elements_real.h and those of elements_complex.h. Small constant orders have the whole matrix in registers. Others are
+ * done in square tiles, row of tiles after row of tiles (left-looking): a tile sums in registers all that is subtracted
+ * from it, and while one waits for its square roots and reciprocals the next begins. Of the diagonal only the real part
+ * is read, and that of L is real. */
 
 enum { TILE = VECTOR_REGISTERS >= 32 ? 5 - PARTS : 4 - PARTS };
 
@@ -11,15 +11,15 @@ enum { TILE = VECTOR_REGISTERS >= 32 ? 5 - PARTS : 4 - PARTS };
  * of the matrix, row after row, or from the last element of that back. */
 enum {
     PANELS = (SMM_MAX_ORDER + TILE - 1) / TILE,
-    PANELS_SIZE = PARTS == 1 ? TILE * TILE * PANELS * (PANELS + 1) / 2 : NUMBERS
+    PANELS_SIZE = PARTS == 1 ? TILE * TILE * PANELS * (PANELS + 1) / 2 : MATRIX_ELEMENTS
 };
 typedef struct triangle {
-    num *l;
+    elem *l;
     intptr_t down, across; /* from element to element, of complex numbers */
 } triangle;
 
-INLINE num *panel_of(const num *l, uintptr_t p) { return (num *)l + TILE * TILE * (p * (p + 1) / 2); }
-INLINE num *panel_element(const num *l, intptr_t i, intptr_t j) {
+INLINE elem *panel_of(const elem *l, uintptr_t p) { return (elem *)l + TILE * TILE * (p * (p + 1) / 2); }
+INLINE elem *panel_element(const elem *l, intptr_t i, intptr_t j) {
     const uintptr_t row = (uintptr_t)i; /* what is divided without a look at its sign */
     return panel_of(l, row / TILE) + j * TILE + row % TILE;
 }
@@ -27,54 +27,54 @@ INLINE num *panel_element(const num *l, intptr_t i, intptr_t j) {
 INLINE intptr_t down(triangle t) { return PARTS == 1 ? 1 : t.down; }
 INLINE intptr_t across(triangle t) { return PARTS == 1 ? TILE : t.across; }
 /* The first element of row i, with which a tile begins; and any element. */
-INLINE num *tile_row(triangle t, intptr_t i) {
+INLINE elem *tile_row(triangle t, intptr_t i) {
     return PARTS == 1 ? panel_of(t.l, (uintptr_t)i / TILE) : t.l + i * t.down;
 }
-INLINE num *triangle_at(triangle t, intptr_t i, intptr_t j) {
+INLINE elem *triangle_at(triangle t, intptr_t i, intptr_t j) {
     return PARTS == 1 ? panel_element(t.l, i, j) : t.l + i * t.down + j * t.across;
 }
 
 /* c_ij = c_ij - sum a_ik conj(b_jk), k < depth, of rows a and b of tiles. */
-INLINE void tile_subtract(num c[TILE][TILE], triangle t, const num *a, const num *b, intptr_t depth, const int rows,
+INLINE void tile_subtract(elem c[TILE][TILE], triangle t, const elem *a, const elem *b, intptr_t depth, const int rows,
                           const int cols, const bool lower) {
     const intptr_t i_step = down(t), k_step = across(t);
     ROLLED(intptr_t k = 0; k < depth; k++) {
-        num y[TILE];
+        elem y[TILE];
         UNROLLED(int j = 0; j < cols; j++) y[j] = b[k * k_step + j * i_step];
         UNROLLED(int i = 0; i < rows; i++) {
-            const num x = lower ? y[i] : a[k * k_step + i * i_step];
+            const elem x = lower ? y[i] : a[k * k_step + i * i_step];
             UNROLLED(int j = 0; j < cols; j++)
-                if (!lower || j <= i) c[i][j] = num_fnma(x, num_conj(y[j]), c[i][j]);
+                if (!lower || j <= i) c[i][j] = elem_fnma(x, elem_conj(y[j]), c[i][j]);
         }
     }
 }
 
 /* l_jj = sqrt(a_jj), r = 1 / l_jj. info becomes j + 1 where a_jj is not positive. */
-INLINE vec cholesky_pivot(num *a_jj, vec *info, intptr_t j) {
-    const vec square = num_re(*a_jj);
+INLINE vec cholesky_pivot(elem *a_jj, vec *info, intptr_t j) {
+    const vec square = elem_re(*a_jj);
     const mask bad = ~lane_greater(square, lane_set(0));
     if (__builtin_expect(lane_any(bad), 0))
         *info = lane_select(bad & lane_equal(*info, lane_set(0)), lane_set((T)(j + 1)), *info);
     const vec pivot = lane_sqrt(square);
-    *a_jj = num_of(pivot);
+    *a_jj = elem_of(pivot);
     return lane_div(lane_set(1), pivot);
 }
 
 /* Rows i0 .. i0+rows-1, the rows above them done. r: the reciprocals of the diagonal. */
 INLINE void cholesky_rows(triangle t, vec *r, vec *info, intptr_t i0, const int rows) {
     const intptr_t i_step = down(t), j_step = across(t);
-    num c[TILE][TILE], *a = tile_row(t, i0);
+    elem c[TILE][TILE], *a = tile_row(t, i0);
     ROLLED(intptr_t j0 = 0; j0 < i0; j0 += TILE) {
-        const num *b = tile_row(t, j0);
+        const elem *b = tile_row(t, j0);
         UNROLLED(int i = 0; i < rows; i++)
             UNROLLED(int j = 0; j < TILE; j++) c[i][j] = a[(j0 + j) * j_step + i * i_step];
         tile_subtract(c, t, a, b, j0, rows, TILE, false);
         UNROLLED(int j = 0; j < TILE; j++)
             UNROLLED(int i = 0; i < rows; i++) {
-                c[i][j] = num_scale(c[i][j], r[j0 + j]);
+                c[i][j] = elem_scale(c[i][j], r[j0 + j]);
                 a[(j0 + j) * j_step + i * i_step] = c[i][j];
                 UNROLLED(int k = j + 1; k < TILE; k++)
-                    c[i][k] = num_fnma(c[i][j], num_conj(b[(j0 + j) * j_step + k * i_step]), c[i][k]);
+                    c[i][k] = elem_fnma(c[i][j], elem_conj(b[(j0 + j) * j_step + k * i_step]), c[i][k]);
             }
     }
     UNROLLED(int i = 0; i < rows; i++)
@@ -84,8 +84,8 @@ INLINE void cholesky_rows(triangle t, vec *r, vec *info, intptr_t i0, const int 
         r[i0 + j] = cholesky_pivot(&c[j][j], info, i0 + j);
         a[(i0 + j) * j_step + j * i_step] = c[j][j];
         UNROLLED(int i = j + 1; i < rows; i++) {
-            a[(i0 + j) * j_step + i * i_step] = c[i][j] = num_scale(c[i][j], r[i0 + j]);
-            UNROLLED(int k = j + 1; k <= i; k++) c[i][k] = num_fnma(c[i][j], num_conj(c[k][j]), c[i][k]);
+            a[(i0 + j) * j_step + i * i_step] = c[i][j] = elem_scale(c[i][j], r[i0 + j]);
+            UNROLLED(int k = j + 1; k <= i; k++) c[i][k] = elem_fnma(c[i][j], elem_conj(c[k][j]), c[i][k]);
         }
     }
 }
@@ -101,25 +101,25 @@ INLINE void cholesky_panel(triangle t, vec *r, vec *info, intptr_t i0, intptr_t 
 
 #if defined(REAL_DTYPE)
 /* Rows of triangles: with the first of them all of the matrices, as they are. */
-INLINE void triangle_load(num *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t first,
+INLINE void triangle_load(elem *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t first,
                           intptr_t last, intptr_t count) {
     (void)reversed, (void)last;
-    if (!first) KERNEL(numbers_load)(l, from, q, n, n, count);
+    if (!first) KERNEL(elem_load)(l, from, q, n, n, count);
 }
 
 /* Rows of L: all of them with the last. */
-INLINE void cholesky_store(const smm_operand *to, intptr_t q, num *l, intptr_t n, intptr_t first, intptr_t last,
+INLINE void cholesky_store(const smm_operand *to, intptr_t q, elem *l, intptr_t n, intptr_t first, intptr_t last,
                            intptr_t count) {
     (void)first;
     if (last < n) return;
     for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = i + 1; j < n; j++) l[i * n + j] = num_set(0);
-    KERNEL(numbers_store)(to, q, l, n, n, count);
+        for (intptr_t j = i + 1; j < n; j++) l[i * n + j] = elem_set(0);
+    KERNEL(elem_store)(to, q, l, n, n, count);
 }
 #else
 /* Rows first .. last-1 of lower triangles, or of upper ones that are `reversed`; what lies by columns, with the first.
  */
-INLINE void triangle_load(num *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t first,
+INLINE void triangle_load(elem *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed, intptr_t first,
                           intptr_t last, intptr_t count) {
     const strides s = strides_of(from);
     if (s.row != 1 || s.col == 1)
@@ -191,7 +191,7 @@ enum { CROWDED_BATCH = 4096, CROWDED_LANES = 8 };
 INLINE bool cholesky_is_crowded(intptr_t batch, intptr_t n) {
     return (int)LANES > (int)CROWDED_LANES && batch % (CROWDED_BATCH / (intptr_t)sizeof(T)) == 0 && n % LANES == 0;
 }
-SHARED void KERNEL(cholesky_store_crowded)(T *to, intptr_t batch, num *l, intptr_t n, intptr_t first, intptr_t last) {
+SHARED void KERNEL(cholesky_store_crowded)(T *to, intptr_t batch, elem *l, intptr_t n, intptr_t first, intptr_t last) {
     T *const rows = (T *)(l + PANELS_SIZE);
     const intptr_t pitch = TILE * n + LANES;
     for (intptr_t i = first; i < last; i++)
@@ -201,7 +201,7 @@ SHARED void KERNEL(cholesky_store_crowded)(T *to, intptr_t batch, num *l, intptr
             lane_store(to + k * batch + first * n + e, lane_load(rows + k * pitch + e));
 }
 
-INLINE void cholesky_store(const smm_operand *to, intptr_t q, num *l, intptr_t n, intptr_t first, intptr_t last,
+INLINE void cholesky_store(const smm_operand *to, intptr_t q, elem *l, intptr_t n, intptr_t first, intptr_t last,
                            intptr_t count) {
     const strides s = strides_of(to);
     const bool dense = s.col == 1 && s.row == n && count == LANES;
@@ -218,8 +218,8 @@ INLINE void cholesky_store(const smm_operand *to, intptr_t q, num *l, intptr_t n
 static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n;
     enum { ROWS = LANES * (TILE * SMM_MAX_ORDER + LANES) * sizeof(T) };
-    _Static_assert(PANELS_SIZE * sizeof(num) + ROWS <= SMM_KERNEL_WORKSPACE, "workspace of cholesky_lanes");
-    num *const l = smm_kernel_workspace();
+    _Static_assert(PANELS_SIZE * sizeof(elem) + ROWS <= SMM_KERNEL_WORKSPACE, "workspace of cholesky_lanes");
+    elem *const l = smm_kernel_workspace();
     const triangle t = {l, n, 1};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = min_of(LANES, last - q);
@@ -233,7 +233,7 @@ static void KERNEL(cholesky_lanes)(const smm_call *call, intptr_t first, intptr_
             cholesky_store(&call->cholesky.l, q, l, n, i, i + rows, count);
         }
         lanes_store_int(&call->cholesky.info, q, info, count);
-        KERNEL(numbers_fill_nan)(&call->cholesky.l, q, info, n, n, count);
+        KERNEL(elem_fill_nan)(&call->cholesky.l, q, info, n, n, count);
     }
 }
 
@@ -244,22 +244,22 @@ INLINE void cholesky_lanes(const smm_call *call, intptr_t first, intptr_t last, 
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = min_of(LANES, last - q);
         const T *next = ahead_of(&call->cholesky.a, q, PARTS * LANES * n * n);
-        num a[CHOLESKY_WORKSPACE];
+        elem a[CHOLESKY_WORKSPACE];
         vec info = lane_set(0);
-        KERNEL(numbers_load)(a, &call->cholesky.a, q, n, n, count);
+        KERNEL(elem_load)(a, &call->cholesky.a, q, n, n, count);
         UNROLLED(int j = 0; j < n; j++) {
             if (j % 4 == 0 && cold) /* not at each of these short steps */
                 prefetch(next + PARTS * j * LANES * n, PARTS * min_of(4, n - j) * LANES * n);
             const vec r = cholesky_pivot(&a[j * n + j], &info, j);
             UNROLLED(int i = j + 1; i < n; i++) {
-                a[i * n + j] = num_scale(a[i * n + j], r);
-                a[j * n + i] = num_set(0);
+                a[i * n + j] = elem_scale(a[i * n + j], r);
+                a[j * n + i] = elem_set(0);
                 UNROLLED(int k = j + 1; k <= i; k++)
-                    a[i * n + k] = num_fnma(a[i * n + j], num_conj(a[k * n + j]), a[i * n + k]);
+                    a[i * n + k] = elem_fnma(a[i * n + j], elem_conj(a[k * n + j]), a[i * n + k]);
             }
         }
-        KERNEL(numbers_store)(&call->cholesky.l, q, a, n, n, count);
+        KERNEL(elem_store)(&call->cholesky.l, q, a, n, n, count);
         lanes_store_int(&call->cholesky.info, q, info, count);
-        KERNEL(numbers_fill_nan)(&call->cholesky.l, q, info, n, n, count);
+        KERNEL(elem_fill_nan)(&call->cholesky.l, q, info, n, n, count);
     }
 }

@@ -3,27 +3,27 @@
  * registers, and then its columns are finished one after the other. */
 
 typedef struct cholesky_single_workspace {
-    num l[SINGLE_NUMBERS];
+    elem l[SINGLE_ELEMENTS];
 } cholesky_single_workspace;
 _Static_assert(sizeof(cholesky_single_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of cholesky_single");
 
 /* Columns k .. k+height-1 become less what the first `before` columns take off them: of a strip of rows. */
-INLINE void cholesky_single_strip(numbers_matrix l, intptr_t before, intptr_t k, intptr_t b, const int height,
+INLINE void cholesky_single_strip(elem_matrix l, intptr_t before, intptr_t k, intptr_t b, const int height,
                                   const int width) {
-    num c[SINGLE_HEIGHT][SINGLE_STRIP];
+    elem c[SINGLE_HEIGHT][SINGLE_STRIP];
     UNROLLED(int t = 0; t < height; t++)
         UNROLLED(int j = 0; j < width; j++) c[t][j] = l.at[(k + t) * l.step + b + j];
     ROLLED(intptr_t s = 0; s < before; s++) {
-        const num *const column = l.at + s * l.step;
+        const elem *const column = l.at + s * l.step;
         UNROLLED(int t = 0; t < height; t++) {
-            const num factor = num_conj(single_get(column, k + t));
-            UNROLLED(int j = 0; j < width; j++) c[t][j] = num_fnma(column[b + j], factor, c[t][j]);
+            const elem factor = elem_conj(single_get(column, k + t));
+            UNROLLED(int j = 0; j < width; j++) c[t][j] = elem_fnma(column[b + j], factor, c[t][j]);
         }
     }
     UNROLLED(int t = 0; t < height; t++)
         UNROLLED(int j = 0; j < width; j++) l.at[(k + t) * l.step + b + j] = c[t][j];
 }
-INLINE void cholesky_single_panel(numbers_matrix l, intptr_t before, intptr_t k, const int height) {
+INLINE void cholesky_single_panel(elem_matrix l, intptr_t before, intptr_t k, const int height) {
     const intptr_t end = single_blocks(l.n);
     intptr_t b = k / LANES;
     for (; b + SINGLE_STRIP <= end; b += SINGLE_STRIP) cholesky_single_strip(l, before, k, b, height, SINGLE_STRIP);
@@ -31,18 +31,18 @@ INLINE void cholesky_single_panel(numbers_matrix l, intptr_t before, intptr_t k,
 }
 
 /* Column k is finished, and taken off those up to `last`. Whether its pivot is positive. */
-INLINE bool cholesky_single_column(numbers_matrix l, intptr_t k, intptr_t last) {
+INLINE bool cholesky_single_column(elem_matrix l, intptr_t k, intptr_t last) {
     const intptr_t first = k / LANES, end = single_blocks(l.n);
-    num *const column = l.at + k * l.step;
-    const vec square = num_re(single_get(column, k)), pivot = lane_sqrt(square), r = lane_div(lane_set(1), pivot);
+    elem *const column = l.at + k * l.step;
+    const vec square = elem_re(single_get(column, k)), pivot = lane_sqrt(square), r = lane_div(lane_set(1), pivot);
     single_zero(column, first);
     for (intptr_t b = first; b < end; b++)
-        column[b] = num_select(single_from(b * LANES, k), num_scale(column[b], r), num_set(0));
-    single_put(column, k, num_of(pivot));
+        column[b] = elem_select(single_from(b * LANES, k), elem_scale(column[b], r), elem_set(0));
+    single_put(column, k, elem_of(pivot));
     for (intptr_t j = k + 1; j < last; j++) {
-        num *const other = l.at + j * l.step;
-        const num factor = num_conj(single_get(column, j));
-        for (intptr_t b = j / LANES; b < end; b++) other[b] = num_fnma(column[b], factor, other[b]);
+        elem *const other = l.at + j * l.step;
+        const elem factor = elem_conj(single_get(column, j));
+        for (intptr_t b = j / LANES; b < end; b++) other[b] = elem_fnma(column[b], factor, other[b]);
     }
     return lane_any(lane_greater(square, lane_set(0)));
 }
@@ -56,7 +56,7 @@ enum {
     CHOLESKY_LANES_MAX = 3 << 19
 };
 static unsigned cholesky_single_needs(const smm_call *call) {
-    if (call->n * call->n * (intptr_t)sizeof(num) > CHOLESKY_LANES_MAX) return 0;
+    if (call->n * call->n * (intptr_t)sizeof(elem) > CHOLESKY_LANES_MAX) return 0;
     return single_needs(call->batch, call->n, CHOLESKY_SINGLE_FIRST, CHOLESKY_SINGLE_EACH);
 }
 
@@ -65,7 +65,7 @@ static void KERNEL(cholesky_single)(const smm_call *call, intptr_t first, intptr
     cholesky_single_workspace *const w = smm_kernel_workspace();
     const intptr_t n = call->n;
     const smm_operand a = smm_transposed(call->cholesky.a), to = smm_transposed(call->cholesky.l);
-    const numbers_matrix l = single_matrix(w->l, n, n);
+    const elem_matrix l = single_matrix(w->l, n, n);
     for (intptr_t q = first; q < last; q++) {
         intptr_t info = 0;
         single_load(l, &a, q);
@@ -80,6 +80,6 @@ static void KERNEL(cholesky_single)(const smm_call *call, intptr_t first, intptr
         }
         single_store(&to, q, l);
         lanes_store_int(&call->cholesky.info, q, lane_set((T)info), 1);
-        KERNEL(numbers_fill_nan)(&call->cholesky.l, q, lane_set((T)info), n, n, 1);
+        KERNEL(elem_fill_nan)(&call->cholesky.l, q, lane_set((T)info), n, n, 1);
     }
 }

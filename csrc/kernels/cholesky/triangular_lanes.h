@@ -1,13 +1,13 @@
-/* triangular_lanes.h: solving with triangular factors, LANES systems side by side: one text over the numbers of reals.h
- * and those of numbers.h. Right-hand sides come SIDES at a time, and TILE unknowns of WIDTH of them sum in registers
- * all that is subtracted from them. */
+/* triangular_lanes.h: solving with triangular factors, LANES systems side by side: one text over the numbers of
+ * elements_real.h and those of elements_complex.h. Right-hand sides come SIDES at a time, and TILE unknowns of WIDTH of
+ * them sum in registers all that is subtracted from them. */
 
 enum { WIDTH = PARTS == 1 ? TILE : 2 };
 
 /* A lower triangle, and the reciprocals of its diagonal. */
 typedef struct triangular {
-    num l[PANELS_SIZE], r[SMM_MAX_ORDER];
-    num x[SMM_MAX_ORDER * SIDES]; /* right-hand sides, and their solutions */
+    elem l[PANELS_SIZE], r[SMM_MAX_ORDER];
+    elem x[SMM_MAX_ORDER * SIDES]; /* right-hand sides, and their solutions */
     triangle t;
     vec info;
     bool plain; /* every element of the diagonal has a reciprocal */
@@ -15,8 +15,8 @@ typedef struct triangular {
 } triangular;
 _Static_assert(sizeof(triangular) <= SMM_KERNEL_WORKSPACE, "workspace of triangular_lanes");
 
-INLINE void triangle_conjugate(num *l, intptr_t n) {
-    for (intptr_t e = 0; e < n * n && PARTS > 1; e++) l[e] = num_conj(l[e]);
+INLINE void triangle_conjugate(elem *l, intptr_t n) {
+    for (intptr_t e = 0; e < n * n && PARTS > 1; e++) l[e] = elem_conj(l[e]);
 }
 
 /* Of the upper triangle of A, reversed, or, as the factor of Cholesky that complex numbers have, its conjugate
@@ -35,13 +35,13 @@ INLINE void load_triangle(triangular *w, const smm_call *call, intptr_t q, intpt
     w->unit = call->form & SMM_UNIT;
     for (intptr_t j = 0; j < n; j++) {
         if (cold) prefetch(next + PARTS * j * LANES * n, PARTS * LANES * n);
-        num *const p = triangle_at(w->t, j, j);
-        if (w->unit) *p = num_set(1);
+        elem *const p = triangle_at(w->t, j, j);
+        if (w->unit) *p = elem_set(1);
         const divisor d = divisor_of(*p);
-        w->r[j] = num_reciprocal(&d);
+        w->r[j] = elem_reciprocal(&d);
         if (__builtin_expect(!lane_any(~d.exact), 1)) continue;
         w->plain = false;
-        const mask zero = num_is_zero(*p);
+        const mask zero = elem_is_zero(*p);
         const intptr_t at = reversed ? n - 1 - j : j; /* the first in A's own order: the last, if reversed */
         const mask first = reversed ? zero : zero & lane_equal(w->info, lane_set(0));
         w->info = lane_select(first, lane_set((T)(at + 1)), w->info);
@@ -49,19 +49,19 @@ INLINE void load_triangle(triangular *w, const smm_call *call, intptr_t q, intpt
 }
 
 /* y becomes y / l_jj, or is divided by its conjugate: out of the way of complex numbers, which take more for it. */
-SHARED void KERNEL(triangle_divide)(const triangular *w, num *y, intptr_t j, bool conjugated) {
-    const num p = *triangle_at(w->t, j, j);
-    const divisor d = divisor_of(conjugated ? num_conj(p) : p);
-    *y = num_quotient(*y, &d, num_reciprocal(&d));
+SHARED void KERNEL(triangle_divide)(const triangular *w, elem *y, intptr_t j, bool conjugated) {
+    const elem p = *triangle_at(w->t, j, j);
+    const divisor d = divisor_of(conjugated ? elem_conj(p) : p);
+    *y = elem_quotient(*y, &d, elem_reciprocal(&d));
 }
 /* The same of y = x. */
-INLINE num triangle_quotient(const triangular *w, num *y, num x, intptr_t j, const bool conjugated) {
+INLINE elem triangle_quotient(const triangular *w, elem *y, elem x, intptr_t j, const bool conjugated) {
     if (PARTS == 1 || !w->unit) {
         if (__builtin_expect(w->plain, 1)) {
-            x = num_mul(x, conjugated ? num_conj(w->r[j]) : w->r[j]);
+            x = elem_mul(x, conjugated ? elem_conj(w->r[j]) : w->r[j]);
         } else if (PARTS == 1) {
             const divisor d = divisor_of(*triangle_at(w->t, j, j));
-            x = num_quotient(x, &d, w->r[j]);
+            x = elem_quotient(x, &d, w->r[j]);
         } else {
             *y = x;
             KERNEL(triangle_divide)(w, y, j, conjugated);
@@ -72,46 +72,46 @@ INLINE num triangle_quotient(const triangular *w, num *y, num x, intptr_t j, con
 }
 
 /* Unknowns i0 .. i0+rows-1 of L X = X, those before them known; `cols` of the `ld` columns of x. */
-INLINE void forward_tile(const triangular *w, num *x, intptr_t ld, intptr_t i0, const int rows, const int cols) {
+INLINE void forward_tile(const triangular *w, elem *x, intptr_t ld, intptr_t i0, const int rows, const int cols) {
     const intptr_t i_step = down(w->t), j_step = across(w->t);
-    num c[TILE][WIDTH];
-    const num *a = tile_row(w->t, i0);
+    elem c[TILE][WIDTH];
+    const elem *a = tile_row(w->t, i0);
     UNROLLED(int i = 0; i < rows; i++)
         UNROLLED(int k = 0; k < cols; k++) c[i][k] = x[(i0 + i) * ld + k];
     ROLLED(intptr_t j = 0; j < i0; j++)
         UNROLLED(int i = 0; i < rows; i++)
-            UNROLLED(int k = 0; k < cols; k++) c[i][k] = num_fnma(a[j * j_step + i * i_step], x[j * ld + k], c[i][k]);
+            UNROLLED(int k = 0; k < cols; k++) c[i][k] = elem_fnma(a[j * j_step + i * i_step], x[j * ld + k], c[i][k]);
     UNROLLED(int j = 0; j < rows; j++)
         UNROLLED(int k = 0; k < cols; k++) {
             c[j][k] = triangle_quotient(w, &x[(i0 + j) * ld + k], c[j][k], i0 + j, false);
             UNROLLED(int i = j + 1; i < rows; i++)
-                c[i][k] = num_fnma(a[(i0 + j) * j_step + i * i_step], c[j][k], c[i][k]);
+                c[i][k] = elem_fnma(a[(i0 + j) * j_step + i * i_step], c[j][k], c[i][k]);
         }
 }
 
 /* The same of L^H X = X, the unknowns after them known. */
-INLINE void backward_tile(const triangular *w, num *x, intptr_t ld, intptr_t n, intptr_t i0, const int rows,
+INLINE void backward_tile(const triangular *w, elem *x, intptr_t ld, intptr_t n, intptr_t i0, const int rows,
                           const int cols) {
     const intptr_t j_step = down(w->t), i_step = across(w->t);
-    num c[TILE][WIDTH];
+    elem c[TILE][WIDTH];
     UNROLLED(int i = 0; i < rows; i++)
         UNROLLED(int k = 0; k < cols; k++) c[i][k] = x[(i0 + i) * ld + k];
     ROLLED(intptr_t j = n - 1; j >= i0 + rows; j--) {
-        const num *a = triangle_at(w->t, j, i0);
+        const elem *a = triangle_at(w->t, j, i0);
         UNROLLED(int i = 0; i < rows; i++)
-            UNROLLED(int k = 0; k < cols; k++) c[i][k] = num_fnma(num_conj(a[i * i_step]), x[j * ld + k], c[i][k]);
+            UNROLLED(int k = 0; k < cols; k++) c[i][k] = elem_fnma(elem_conj(a[i * i_step]), x[j * ld + k], c[i][k]);
     }
-    const num *a = tile_row(w->t, i0);
+    const elem *a = tile_row(w->t, i0);
     UNROLLED(int j = rows - 1; j >= 0; j--)
         UNROLLED(int k = 0; k < cols; k++) {
             c[j][k] = triangle_quotient(w, &x[(i0 + j) * ld + k], c[j][k], i0 + j, true);
             UNROLLED(int i = 0; i < j; i++)
-                c[i][k] = num_fnma(num_conj(a[(i0 + i) * i_step + j * j_step]), c[j][k], c[i][k]);
+                c[i][k] = elem_fnma(elem_conj(a[(i0 + i) * i_step + j * j_step]), c[j][k], c[i][k]);
         }
 }
 
-INLINE void solve_tile(const triangular *w, num *x, intptr_t ld, intptr_t n, intptr_t i0, bool backward, const int rows,
-                       const int cols) {
+INLINE void solve_tile(const triangular *w, elem *x, intptr_t ld, intptr_t n, intptr_t i0, bool backward,
+                       const int rows, const int cols) {
     if (backward)
         backward_tile(w, x, ld, n, i0, rows, cols);
     else
@@ -119,7 +119,7 @@ INLINE void solve_tile(const triangular *w, num *x, intptr_t ld, intptr_t n, int
 }
 
 /* `cols` right-hand sides, from the first unknowns to the last or back. */
-INLINE void solve_columns(const triangular *w, num *x, intptr_t ld, intptr_t n, bool backward, const int cols) {
+INLINE void solve_columns(const triangular *w, elem *x, intptr_t ld, intptr_t n, bool backward, const int cols) {
     const intptr_t panels = (n + TILE - 1) / TILE;
     for (intptr_t p = 0; p < panels; p++) {
         const intptr_t i0 = TILE * (backward ? panels - 1 - p : p);
@@ -132,7 +132,7 @@ INLINE void solve_columns(const triangular *w, num *x, intptr_t ld, intptr_t n, 
     }
 }
 
-static void KERNEL(solve_triangle)(const triangular *w, num *x, intptr_t ld, intptr_t n, intptr_t width,
+static void KERNEL(solve_triangle)(const triangular *w, elem *x, intptr_t ld, intptr_t n, intptr_t width,
                                    bool backward) {
     intptr_t k = 0;
     if (n == 2) { /* a tile without a loop */
@@ -156,18 +156,18 @@ INLINE void solve_right_sides(triangular *w, const smm_call *call, intptr_t q, i
     const intptr_t n = call->n;
     for (intptr_t k = 0; k < call->k; k += SIDES) {
         const intptr_t width = min_of(SIDES, call->k - k);
-        const smm_operand b = numbers_columns(call->solve_triangular.b, k);
-        const smm_operand c = numbers_columns(call->solve_triangular.x, k);
-        num *const x = w->x;
-        KERNEL(numbers_load)(x, &b, q, n, width, count);
+        const smm_operand b = elem_columns(call->solve_triangular.b, k);
+        const smm_operand c = elem_columns(call->solve_triangular.x, k);
+        elem *const x = w->x;
+        KERNEL(elem_load)(x, &b, q, n, width, count);
         if (reversed)
             KERNEL(solve_triangle)(w, x + (n - 1) * width, -width, n, width, false);
         else
             KERNEL(solve_triangle)(w, x, width, n, width, false);
         if (both) KERNEL(solve_triangle)(w, x, width, n, width, true);
-        KERNEL(numbers_store)(&c, q, x, n, width, count);
+        KERNEL(elem_store)(&c, q, x, n, width, count);
     }
-    KERNEL(numbers_fill_nan)(&call->solve_triangular.x, q, w->info, n, call->k, count);
+    KERNEL(elem_fill_nan)(&call->solve_triangular.x, q, w->info, n, call->k, count);
 }
 
 /* SOLVE_TRIANGULAR: forward; CHO_SOLVE: forward, then backward. A reversed triangle meets its unknowns in reverse. */
@@ -203,7 +203,7 @@ static void KERNEL(solve_pos_lanes)(const smm_call *call, intptr_t first, intptr
             if (cold) prefetch(next + PARTS * i * LANES * n, PARTS * rows * LANES * n);
             cholesky_panel(w->t, r, &w->info, i, rows);
             for (intptr_t j = i; j < i + rows; j++) {
-                w->r[j] = num_conj(num_of(r[j])); /* the bits of a reciprocal's imaginary part */
+                w->r[j] = elem_conj(elem_of(r[j])); /* the bits of a reciprocal's imaginary part */
                 w->plain &= !lane_any(~lane_normal(r[j]));
             }
         }

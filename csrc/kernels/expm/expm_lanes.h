@@ -1,20 +1,20 @@
 /* expm_lanes.h: exponentials of general matrices, real and complex, LANES of them side by side, for any order: one text
- * over the numbers of reals.h and those of numbers.h. The algorithm is in ../exponential.h; each lane has an e, a g and
- * squarings of its own, and keeps what it has when these are done. */
+ * over the numbers of elements_real.h and those of elements_complex.h. The algorithm is in ../exponential.h; each lane
+ * has an e, a g and squarings of its own, and keeps what it has when these are done. */
 #include "../../math/exponential.h"
 
 enum { EXPM_MATRICES = 7, EXPM_DOUBLE = sizeof(T) == 8 };
 
 /* Row i of a matrix begins at i step. */
 typedef struct expm_stack {
-    num *t1, *t2, *t4, *t6, *p, *q, *r;
+    elem *t1, *t2, *t4, *t6, *p, *q, *r;
     intptr_t n, step;
     double e[LANES], s[LANES];       /* of each lane */
     vec growth, square, cube, sixth; /* 2^g, 2^2g, 2^4g, 2^6g */
 } expm_stack;
 
 static intptr_t KERNEL(expm_lanes_workspace)(const smm_call *call) {
-    return EXPM_MATRICES * call->n * row_step(call->n) * (intptr_t)sizeof(num);
+    return EXPM_MATRICES * call->n * row_step(call->n) * (intptr_t)sizeof(elem);
 }
 
 /* --- Products and norms ------------------------------------------------------------------------------------------- */
@@ -22,28 +22,29 @@ static intptr_t KERNEL(expm_lanes_workspace)(const smm_call *call) {
 /* Tiles in registers: high ones, so that large matrices, which are beyond L1, are read less often. */
 enum { EXPM_ROWS = VECTOR_REGISTERS / 4 / PARTS, EXPM_COLS = 2 };
 
-INLINE void expm_tile(num *c, const num *a, const num *b, intptr_t n, intptr_t step, const int rows, const int cols) {
-    num sum[EXPM_ROWS * EXPM_COLS];
+INLINE void expm_tile(elem *c, const elem *a, const elem *b, intptr_t n, intptr_t step, const int rows,
+                      const int cols) {
+    elem sum[EXPM_ROWS * EXPM_COLS];
     UNROLLED(int i = 0; i < rows; i++)
-        UNROLLED(int j = 0; j < cols; j++) sum[i * cols + j] = num_mul(a[i * step], b[j]);
+        UNROLLED(int j = 0; j < cols; j++) sum[i * cols + j] = elem_mul(a[i * step], b[j]);
     ROLLED(intptr_t k = 1; k < n; k++) {
-        num y[EXPM_COLS];
+        elem y[EXPM_COLS];
         UNROLLED(int j = 0; j < cols; j++) y[j] = b[k * step + j];
         UNROLLED(int i = 0; i < rows; i++) {
-            const num x = a[i * step + k];
-            UNROLLED(int j = 0; j < cols; j++) sum[i * cols + j] = num_fma(x, y[j], sum[i * cols + j]);
+            const elem x = a[i * step + k];
+            UNROLLED(int j = 0; j < cols; j++) sum[i * cols + j] = elem_fma(x, y[j], sum[i * cols + j]);
         }
     }
     UNROLLED(int i = 0; i < rows; i++)
         UNROLLED(int j = 0; j < cols; j++) c[i * step + j] = sum[i * cols + j];
 }
-INLINE void expm_rows(num *c, const num *a, const num *b, intptr_t n, intptr_t step, const int rows) {
+INLINE void expm_rows(elem *c, const elem *a, const elem *b, intptr_t n, intptr_t step, const int rows) {
     intptr_t j = 0;
     for (; j + EXPM_COLS <= n; j += EXPM_COLS) expm_tile(c + j, a, b + j, n, step, rows, EXPM_COLS);
     if (j < n) expm_tile(c + j, a, b + j, n, step, rows, 1);
 }
 /* C = A B, another matrix than both. */
-SHARED void KERNEL(expm_multiply)(num *c, const num *a, const num *b, intptr_t n, intptr_t step) {
+SHARED void KERNEL(expm_multiply)(elem *c, const elem *a, const elem *b, intptr_t n, intptr_t step) {
     intptr_t i = 0;
     for (; i + EXPM_ROWS <= n; i += EXPM_ROWS) expm_rows(c + i * step, a + i * step, b, n, step, EXPM_ROWS);
     c += i * step, a += i * step;
@@ -52,11 +53,11 @@ SHARED void KERNEL(expm_multiply)(num *c, const num *a, const num *b, intptr_t n
 }
 
 /* The 1-norm of a matrix without NaN. */
-INLINE vec expm_norm(const num *a, intptr_t n, intptr_t step) {
+INLINE vec expm_norm(const elem *a, intptr_t n, intptr_t step) {
     vec most = lane_set(0);
     for (intptr_t j = 0; j < n; j++) {
         vec sum = lane_set(0);
-        ROLLED(intptr_t i = 0; i < n; i++) sum = lane_add(sum, num_size(a[i * step + j]));
+        ROLLED(intptr_t i = 0; i < n; i++) sum = lane_add(sum, elem_size(a[i * step + j]));
         most = lane_max(sum, most);
     }
     return most;
@@ -67,7 +68,7 @@ INLINE vec expm_norm_of_power(const expm_stack *x, int k) {
     const intptr_t n = x->n;
     vec *size = (vec *)x->p, row[SMM_MAX_ORDER], next[SMM_MAX_ORDER], most = lane_set(0);
     for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j < n; j++) size[i * n + j] = num_size(x->t1[i * x->step + j]);
+        for (intptr_t j = 0; j < n; j++) size[i * n + j] = elem_size(x->t1[i * x->step + j]);
     for (intptr_t j = 0; j < n; j++) row[j] = lane_set(1);
     for (int step = 0; step < k; step++) {
         for (intptr_t j = 0; j < n; j++) next[j] = lane_set(0);
@@ -148,7 +149,7 @@ INLINE double expm_scale(expm_stack *x, vec size) {
 
 /* to = b_k T^2 + b_(k + 2) T^4 + b_(k + 4) T^6, and if `more`, of [13/13], to = that + 2^6g R; then the sum has a
  * term b_(k - 2) I. */
-INLINE void expm_sum(const expm_stack *x, int k, num *to, const bool whole) {
+INLINE void expm_sum(const expm_stack *x, int k, elem *to, const bool whole) {
     const intptr_t n = x->n, length = PARTS * n, step = PARTS * x->step;
     const vec b2 = lane_mul(lane_set((T)smm_pade_coefficient(EXPM_DOUBLE, k)), x->square);
     const vec b4 = lane_mul(lane_set((T)smm_pade_coefficient(EXPM_DOUBLE, k + 2)), x->cube);
@@ -166,7 +167,7 @@ INLINE void expm_sum(const expm_stack *x, int k, num *to, const bool whole) {
     }
 }
 /* to = b_k I + b_(k + 2) 2^2g T^2 + ... */
-INLINE void expm_even_powers(const expm_stack *x, int k, num *to) {
+INLINE void expm_even_powers(const expm_stack *x, int k, elem *to) {
     if (EXPM_DOUBLE) {
         expm_sum(x, k + 8, to, false);
         KERNEL(expm_multiply)(x->r, x->t6, to, x->n, x->step);
@@ -178,35 +179,35 @@ INLINE void expm_even_powers(const expm_stack *x, int k, num *to) {
 enum { EXPM_PANEL = 4 };
 
 /* x_j -= l y_j */
-INLINE void expm_subtract(num *x, num l, const num *y, intptr_t count) {
-    UNROLLED_BY_2(intptr_t j = 0; j < count; j++) x[j] = num_fnma(l, y[j], x[j]);
+INLINE void expm_subtract(elem *x, elem l, const elem *y, intptr_t count) {
+    UNROLLED_BY_2(intptr_t j = 0; j < count; j++) x[j] = elem_fnma(l, y[j], x[j]);
 }
 /* Of two rows, x and the next: x_j -= l_0 y_0j + l_1 y_1j + ..., one after the other. */
-INLINE void expm_subtract_panel(num *x, intptr_t step, const num *l, const num *m, const num *y, intptr_t down,
+INLINE void expm_subtract_panel(elem *x, intptr_t step, const elem *l, const elem *m, const elem *y, intptr_t down,
                                 intptr_t count) {
     ROLLED(intptr_t j = 0; j < count; j++) {
-        num a = x[j], b = x[step + j];
+        elem a = x[j], b = x[step + j];
         UNROLLED(int s = 0; s < EXPM_PANEL; s++) {
-            const num y_s = y[s * down + j];
-            a = num_fnma(l[s], y_s, a);
-            b = num_fnma(m[s], y_s, b);
+            const elem y_s = y[s * down + j];
+            a = elem_fnma(l[s], y_s, a);
+            b = elem_fnma(m[s], y_s, b);
         }
         x[j] = a, x[step + j] = b;
     }
 }
-INLINE void expm_subtract_panel_once(num *x, const num *l, const num *y, intptr_t down, intptr_t count) {
+INLINE void expm_subtract_panel_once(elem *x, const elem *l, const elem *y, intptr_t down, intptr_t count) {
     ROLLED(intptr_t j = 0; j < count; j++) {
-        num a = x[j];
-        UNROLLED(int s = 0; s < EXPM_PANEL; s++) a = num_fnma(l[s], y[s * down + j], a);
+        elem a = x[j];
+        UNROLLED(int s = 0; s < EXPM_PANEL; s++) a = elem_fnma(l[s], y[s * down + j], a);
         x[j] = a;
     }
 }
 /* Rows first .. last-1 of x, of which row i is given l_s = q[i step + s across]. */
-INLINE void expm_subtract_panels(num *x, const num *q, intptr_t across, intptr_t step, intptr_t first, intptr_t last,
-                                 const num *y, intptr_t down, intptr_t count) {
+INLINE void expm_subtract_panels(elem *x, const elem *q, intptr_t across, intptr_t step, intptr_t first, intptr_t last,
+                                 const elem *y, intptr_t down, intptr_t count) {
     intptr_t i = first;
     for (; i < last; i += 2) {
-        num l[EXPM_PANEL], m[EXPM_PANEL];
+        elem l[EXPM_PANEL], m[EXPM_PANEL];
         const bool alone = i + 1 == last;
         UNROLLED(int s = 0; s < EXPM_PANEL; s++) {
             l[s] = q[i * step + s * across];
@@ -219,22 +220,22 @@ INLINE void expm_subtract_panels(num *x, const num *q, intptr_t across, intptr_t
     }
 }
 
-INLINE void expm_exchange(num *x, num *y, mask where, intptr_t count) {
+INLINE void expm_exchange(elem *x, elem *y, mask where, intptr_t count) {
     ROLLED(intptr_t j = 0; j < count; j++) {
-        const num x_j = x[j], y_j = y[j];
-        x[j] = num_select(where, y_j, x_j);
-        y[j] = num_select(where, x_j, y_j);
+        const elem x_j = x[j], y_j = y[j];
+        x[j] = elem_select(where, y_j, x_j);
+        y[j] = elem_select(where, x_j, y_j);
     }
 }
 
 /* Column k becomes that of L and U; of the panel's columns, up to `end`, what is right of it changes. The result is
  * the pivot's reciprocal. */
-INLINE num expm_pivot(const expm_stack *x, intptr_t k, intptr_t begin, intptr_t end) {
+INLINE elem expm_pivot(const expm_stack *x, intptr_t k, intptr_t begin, intptr_t end) {
     const intptr_t n = x->n, step = x->step;
-    num *const q = x->q, *const p = x->p, *const q_k = q + k * step;
-    vec most = num_size(q_k[k]), row = lane_set((T)k);
+    elem *const q = x->q, *const p = x->p, *const q_k = q + k * step;
+    vec most = elem_size(q_k[k]), row = lane_set((T)k);
     for (intptr_t i = k + 1; i < n; i++) {
-        const vec size = num_size(q[i * step + k]);
+        const vec size = elem_size(q[i * step + k]);
         const mask more = lane_greater(size, most);
         most = lane_select(more, size, most);
         row = lane_select(more, lane_set((T)i), row);
@@ -245,10 +246,10 @@ INLINE num expm_pivot(const expm_stack *x, intptr_t k, intptr_t begin, intptr_t 
         expm_exchange(q_k + begin, q + i * step + begin, here, n - begin);
         expm_exchange(p + k * step, p + i * step, here, n);
     }
-    const num back = num_div(num_set(1), q_k[k]);
+    const elem back = elem_div(elem_set(1), q_k[k]);
     for (intptr_t i = k + 1; i < n; i++) {
-        num *const q_i = q + i * step;
-        q_i[k] = num_mul(q_i[k], back);
+        elem *const q_i = q + i * step;
+        q_i[k] = elem_mul(q_i[k], back);
         expm_subtract(q_i + k + 1, q_i[k], q_k + k + 1, end - k - 1);
     }
     return back;
@@ -257,7 +258,7 @@ INLINE num expm_pivot(const expm_stack *x, intptr_t k, intptr_t begin, intptr_t 
 /* P becomes Q^-1 P: elimination with partial pivoting, by panels. */
 SHARED void KERNEL(expm_divide)(const expm_stack *x) {
     const intptr_t n = x->n, step = x->step;
-    num *const q = x->q, *const p = x->p, back[SMM_MAX_ORDER];
+    elem *const q = x->q, *const p = x->p, back[SMM_MAX_ORDER];
     for (intptr_t k = 0; k < n; k += EXPM_PANEL) {
         const intptr_t end = min_of(k + EXPM_PANEL, n);
         for (intptr_t t = k; t < end; t++) back[t] = expm_pivot(x, t, k, end);
@@ -272,8 +273,8 @@ SHARED void KERNEL(expm_divide)(const expm_stack *x) {
     for (intptr_t end = n, k; end > 0; end = k) {
         k = end > EXPM_PANEL ? end - EXPM_PANEL : 0;
         for (intptr_t t = end - 1; t >= k; t--) {
-            num *const p_t = p + t * step;
-            for (intptr_t j = 0; j < n; j++) p_t[j] = num_mul(p_t[j], back[t]);
+            elem *const p_t = p + t * step;
+            for (intptr_t j = 0; j < n; j++) p_t[j] = elem_mul(p_t[j], back[t]);
             for (intptr_t i = k; i < t; i++) expm_subtract(p + i * step, q[i * step + t], p_t, n);
         }
         expm_subtract_panels(p, q + end - 1, -1, step, 0, k, p + (end - 1) * step, -step, n);
@@ -311,18 +312,18 @@ INLINE uint32_t expm_triangular(const expm_stack *x, bool lower) {
     const vec zero = lane_set(0);
     mask all = lane_equal(zero, zero);
     for (intptr_t i = 1; i < n && lane_any(all); i++)
-        for (intptr_t j = 0; j < i; j++) all &= lane_equal(num_size(x->t1[lower ? j * step + i : i * step + j]), zero);
+        for (intptr_t j = 0; j < i; j++) all &= lane_equal(elem_size(x->t1[lower ? j * step + i : i * step + j]), zero);
     return lane_bits(all);
 }
 
 /* Element (i, j) of a lane, or (j, i): from and to numbers in double precision. */
-INLINE T *expm_place(num *a, intptr_t step, intptr_t i, intptr_t j, int l) { return (T *)(a + i * step + j) + l; }
-INLINE smm_parts expm_get(num *a, intptr_t step, intptr_t i, intptr_t j, int l, double exponent) {
+INLINE T *expm_place(elem *a, intptr_t step, intptr_t i, intptr_t j, int l) { return (T *)(a + i * step + j) + l; }
+INLINE smm_parts expm_get(elem *a, intptr_t step, intptr_t i, intptr_t j, int l, double exponent) {
     const T *const z = expm_place(a, step, i, j, l);
     return (smm_parts){smm_scaled((double)z[0], exponent),
                        PARTS > 1 ? smm_scaled((double)z[LANES * (PARTS - 1)], exponent) : 0};
 }
-INLINE void expm_put(num *a, intptr_t step, intptr_t i, intptr_t j, int l, smm_parts y) {
+INLINE void expm_put(elem *a, intptr_t step, intptr_t i, intptr_t j, int l, smm_parts y) {
     T *const z = expm_place(a, step, i, j, l);
     z[0] = (T)y.re;
     if (PARTS > 1) z[LANES * (PARTS - 1)] = (T)y.im;
@@ -358,7 +359,7 @@ INLINE mask expm_load(const smm_call *call, intptr_t q, expm_stack *x, intptr_t 
     const intptr_t n = x->n, length = PARTS * n, step = PARTS * x->step;
     vec *const a = (vec *)x->t1, zero = lane_set(0);
     vec nothing = zero;
-    KERNEL(numbers_load)(x->t1, &call->a, q, n, n, count);
+    KERNEL(elem_load)(x->t1, &call->a, q, n, n, count);
     spread_rows((lanes_matrix){a, n, length, step});
     for (intptr_t i = 0; i < n; i++)
         ROLLED(intptr_t j = 0; j < length; j++) nothing = lane_fma(a[i * step + j], zero, nothing);
@@ -385,7 +386,7 @@ static void KERNEL(expm_group)(const smm_call *call, intptr_t q, intptr_t count,
     for (double done = 1; done <= most; done++) {
         const mask ended = lane_greater(lane_set((T)done), lane_load(squarings));
         KERNEL(expm_multiply)(x->r, x->p, x->p, n, x->step);
-        num *const squared = x->r;
+        elem *const squared = x->r;
         if (lane_any(ended))
             for (intptr_t i = 0; i < n; i++)
                 for (intptr_t j = 0; j < length; j++) {
@@ -397,13 +398,13 @@ static void KERNEL(expm_group)(const smm_call *call, intptr_t q, intptr_t count,
         expm_correct_lanes(x, triangular, done);
     }
     gather_rows((lanes_matrix){(vec *)x->p, n, length, step}, length);
-    KERNEL(numbers_store)(&call->expm.x, q, x->p, n, n, count);
-    KERNEL(numbers_fill_nan)(&call->expm.x, q, lane_select(finite, lane_set(0), lane_set(1)), n, n, count);
+    KERNEL(elem_store)(&call->expm.x, q, x->p, n, n, count);
+    KERNEL(elem_fill_nan)(&call->expm.x, q, lane_select(finite, lane_set(0), lane_set(1)), n, n, count);
 }
 
 static void KERNEL(expm_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const intptr_t n = call->n, step = row_step(n), size = n * step;
-    num *const workspace = smm_kernel_workspace();
+    elem *const workspace = smm_kernel_workspace();
     expm_stack x = {workspace,
                     workspace + size,
                     workspace + 2 * size,

@@ -183,35 +183,35 @@ INLINE void lane_transpose(vec x[BLOCK]) {
 /* Few elements at a time. */
 #define SMM_LANE_ZIP
 #if defined(SMM_KERNELS_F64)
-typedef int64_t lane_numbers __attribute__((vector_size(64)));
-#define LANE_NUMBERS ((lane_numbers){0, 1, 2, 3, 4, 5, 6, 7})
+typedef int64_t lane_indices __attribute__((vector_size(64)));
+#define LANE_INDICES ((lane_indices){0, 1, 2, 3, 4, 5, 6, 7})
 #else
-typedef int32_t lane_numbers __attribute__((vector_size(64)));
-#define LANE_NUMBERS ((lane_numbers){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+typedef int32_t lane_indices __attribute__((vector_size(64)));
+#define LANE_INDICES ((lane_indices){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 #endif
 
 /* Elements of x and y in turns make even and odd; and back. */
 INLINE void lane_unzip(vec *even, vec *odd, vec x, vec y) {
-    *even = lane_permute2((index_vec)(2 * LANE_NUMBERS), x, y);
-    *odd = lane_permute2((index_vec)(2 * LANE_NUMBERS + 1), x, y);
+    *even = lane_permute2((index_vec)(2 * LANE_INDICES), x, y);
+    *odd = lane_permute2((index_vec)(2 * LANE_INDICES + 1), x, y);
 }
 INLINE void lane_zip(vec *x, vec *y, vec even, vec odd) {
-    const lane_numbers from = LANE_NUMBERS / 2 + LANE_NUMBERS % 2 * LANES;
+    const lane_indices from = LANE_INDICES / 2 + LANE_INDICES % 2 * LANES;
     *x = lane_permute2((index_vec)from, even, odd);
     *y = lane_permute2((index_vec)(from + LANES / 2), even, odd);
 }
 
 /* The same in threes. */
-INLINE vec lane_permute3(lane_numbers from, const vec x[3]) {
-    const lane_numbers early = from < 2 * LANES, then = (LANE_NUMBERS & early) | ((from - LANES) & ~early);
+INLINE vec lane_permute3(lane_indices from, const vec x[3]) {
+    const lane_indices early = from < 2 * LANES, then = (LANE_INDICES & early) | ((from - LANES) & ~early);
     return lane_permute2((index_vec)then, lane_permute2((index_vec)from, x[0], x[1]), x[2]);
 }
 INLINE void lane_unzip_3(vec *to, const vec x[3]) {
-    UNROLLED(int j = 0; j < 3; j++) to[j] = lane_permute3(3 * LANE_NUMBERS + j, x);
+    UNROLLED(int j = 0; j < 3; j++) to[j] = lane_permute3(3 * LANE_INDICES + j, x);
 }
 INLINE void lane_zip_3(vec *to, const vec x[3]) {
     UNROLLED(int i = 0; i < 3; i++) {
-        const lane_numbers e = LANE_NUMBERS + i * LANES;
+        const lane_indices e = LANE_INDICES + i * LANES;
         to[i] = lane_permute3(e % 3 * LANES + e / 3, x);
     }
 }

@@ -230,7 +230,7 @@ INLINE lanes_runs runs_of(strides s, intptr_t rows, intptr_t cols) {
 }
 
 /* Columns of an operand from j on. */
-INLINE smm_operand numbers_columns(smm_operand x, intptr_t j) {
+INLINE smm_operand elem_columns(smm_operand x, intptr_t j) {
     x.data = (char *)x.data + j * x.col;
     return x;
 }

@@ -1,6 +1,6 @@
 /* pairs.h: complex numbers in lanes, a vector of real parts and one of imaginary parts: the numbers of complex kernels
- * (numbers.h), and results of real ones. Each part of a product adds the term of the first factor's real part, then
- * that of its imaginary part. Numbers in memory are pairs, real part first. */
+ * (elements_complex.h), and results of real ones. Each part of a product adds the term of the first factor's real part,
+ * then that of its imaginary part. Numbers in memory are pairs, real part first. */
 
 typedef struct pair {
     vec re, im;

@@ -331,7 +331,7 @@ INLINE void lu_lanes(const smm_call *call, intptr_t first, intptr_t last, bool c
 INLINE void lu_solve_block(const smm_call *call, intptr_t q, intptr_t count, intptr_t j, const intptr_t width,
                            const vec *a, const lu_group *g, const int height) {
     const intptr_t n = height <= LU_EXACT ? height : call->n;
-    const smm_operand b = numbers_columns(call->solve.b, j), c = numbers_columns(call->solve.x, j);
+    const smm_operand b = elem_columns(call->solve.b, j), c = elem_columns(call->solve.x, j);
     vec x[LU_LANES_MAX * BLOCK];
     lanes_load(x, &b, q, n, width, count);
     ROLLED(intptr_t l = 0; l < width; l++) {

@@ -5,35 +5,35 @@
 /* --- a panel --- */
 
 /* Row i of the panel at step t: what the exchange with row t brings there, less l u. */
-INLINE void lu_eliminate_row(num *y, const int t, vec i, const panel_candidate *pivot, const num *old, const divisor *d,
-                             num r) {
+INLINE void lu_eliminate_row(elem *y, const int t, vec i, const panel_candidate *pivot, const elem *old,
+                             const divisor *d, elem r) {
     panel_exchange_row(y, i, pivot, old);
-    y[t] = num_quotient(y[t], d, r);
-    UNROLLED(int j = t + 1; j < PANEL; j++) y[j] = num_fnma(y[t], pivot->y[j], y[j]);
+    y[t] = elem_quotient(y[t], d, r);
+    UNROLLED(int j = t + 1; j < PANEL; j++) y[j] = elem_fnma(y[t], pivot->y[j], y[j]);
 }
 
 /* How many steps there are from row k on. */
 INLINE intptr_t lu_steps(const panel_stack *s, intptr_t k) { return min_of(s->m, s->n) - k; }
 
 /* The pivots of step k, by which its column is divided. */
-INLINE void lu_take_pivots(panel_stack *s, intptr_t k, const divisor *d, num r) {
+INLINE void lu_take_pivots(panel_stack *s, intptr_t k, const divisor *d, elem r) {
     s->d[k] = *d;
     s->r[k] = r;
     if (__builtin_expect(!lane_any(~d->exact), 1)) return;
-    const mask first = num_is_useless(d->p) & lane_equal(s->info, lane_set(0));
-    s->singular |= first & num_is_zero(d->p);
+    const mask first = elem_is_useless(d->p) & lane_equal(s->info, lane_set(0));
+    s->singular |= first & elem_is_zero(d->p);
     s->info = lane_select(first, lane_set((T)(k + 1)), s->info);
 }
 
 /* Step k + t, whose pivot row is known, of the panel and of so many right-hand sides in the lanes, in which `beside` is
  * that row. Returns that of the next. With the last step the rows go back to w. */
-INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const panel_candidate *pivot, num *beside,
+INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const panel_candidate *pivot, elem *beside,
                                const int sides) {
     const intptr_t m = s->m - k, steps = lu_steps(s, k);
     const divisor d = divisor_of(pivot->y[t]);
-    const num r = num_reciprocal(&d);
-    num *const x = s->x + k * PANEL, *const b = s->b + k * sides;
-    num old[PANEL], old_b[PANEL], u[PANEL];
+    const elem r = elem_reciprocal(&d);
+    elem *const x = s->x + k * PANEL, *const b = s->b + k * sides;
+    elem old[PANEL], old_b[PANEL], u[PANEL];
     vec i = lane_set((T)t);
     panel_candidate next = *pivot;
     UNROLLED(int j = 0; j < PANEL; j++) old[j] = x[t * PANEL + j];
@@ -51,13 +51,13 @@ INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const pa
         UNROLLED(int e = 0; e <= t; e++) panel_store_row(s, k, k + e, x + e * PANEL);
     }
     ROLLED(intptr_t row = t + 1; row < m; row++) {
-        num *const y = x + row * PANEL, z[PANEL], c[PANEL];
+        elem *const y = x + row * PANEL, z[PANEL], c[PANEL];
         i = lane_add(i, lane_set(1));
         UNROLLED(int j = 0; j < PANEL; j++) z[j] = y[j];
         lu_eliminate_row(z, t, i, pivot, old, &d, r);
         UNROLLED(int e = 0; e < sides; e++) {
             const mask exchanged = lane_equal(i, pivot->row);
-            c[e] = num_fnma(z[t], u[e], num_select(exchanged, old_b[e], b[row * sides + e]));
+            c[e] = elem_fnma(z[t], u[e], elem_select(exchanged, old_b[e], b[row * sides + e]));
             b[row * sides + e] = c[e];
         }
         if (t + 1 == PANEL) {
@@ -70,7 +70,7 @@ INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const pa
             UNROLLED(int e = 0; e < sides; e++) beside[e] = c[e];
         } else {
             const mask larger = panel_consider(&next, z, t + 1, i);
-            UNROLLED(int e = 0; e < sides; e++) beside[e] = num_select(larger, c[e], beside[e]);
+            UNROLLED(int e = 0; e < sides; e++) beside[e] = elem_select(larger, c[e], beside[e]);
         }
     }
     return next;
@@ -79,7 +79,7 @@ INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const pa
 /* Rows of the panel begin at w + at[]. A last panel of fewer columns leaves rows below its steps. */
 INLINE void lu_panel(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, const int sides) {
     const intptr_t steps = lu_steps(s, k);
-    num beside[PANEL];
+    elem beside[PANEL];
     panel_candidate pivot = panel_begin(s, w, at, k, beside, sides);
     UNROLLED(int t = 0; t < PANEL; t++)
         if (t < steps) pivot = lu_step(s, k, t, &pivot, beside, sides);
@@ -136,10 +136,10 @@ INLINE void lu_store_alone(const panel_stack *s, intptr_t lane, intptr_t k) {
 /* The row of step t's pivot among m rows: of equals the first, and row t if a NaN is there. */
 INLINE intptr_t lu_find_alone(const panel_stack *s, intptr_t m, const int t) {
     const vec at_t = lane_set((T)t);
-    vec most = num_size(num_spread(lu_place(s, t, t))), row = at_t;
+    vec most = elem_size(elem_spread(lu_place(s, t, t))), row = at_t;
     vec i = lane_add(lu_numbered(), lane_set((T)(t / LANES * LANES)));
     ROLLED(intptr_t v = t / LANES; v * LANES < m; v++) {
-        const vec size = num_size(s->x[v * PANEL + t]);
+        const vec size = elem_size(s->x[v * PANEL + t]);
         const mask larger = lane_greater(size, most) & lane_greater(i, at_t);
         most = lane_select(larger, size, most);
         row = lane_select(larger, i, row);
@@ -155,17 +155,17 @@ INLINE intptr_t lu_find_alone(const panel_stack *s, intptr_t m, const int t) {
 }
 
 /* Step t on a vector of rows, of which those `below` come after it. */
-INLINE void lu_eliminate_alone(num y[PANEL], const int t, mask below, const divisor *d, num r, const num *u) {
-    const num l = num_quotient(y[t], d, r);
-    y[t] = num_select(below, l, y[t]);
-    UNROLLED(int j = t + 1; j < PANEL; j++) y[j] = num_select(below, num_fnma(l, u[j], y[j]), y[j]);
+INLINE void lu_eliminate_alone(elem y[PANEL], const int t, mask below, const divisor *d, elem r, const elem *u) {
+    const elem l = elem_quotient(y[t], d, r);
+    y[t] = elem_select(below, l, y[t]);
+    UNROLLED(int j = t + 1; j < PANEL; j++) y[j] = elem_select(below, elem_fnma(l, u[j], y[j]), y[j]);
 }
 
 INLINE void lu_step_alone(panel_stack *s, intptr_t lane, intptr_t k, const int t) {
     const intptr_t m = s->m - k, p = lu_find_alone(s, m, t);
     int32_t *const here = &s->at[k + t][lane], *const there = &s->at[k + p][lane], at = *here;
     T *const own = (T *)&s->was[k + t] + lane, *const other = (T *)&s->was[k + p] + lane, was = *own;
-    num u[PANEL];
+    elem u[PANEL];
     *here = *there;
     *there = at;
     *own = *other;
@@ -179,11 +179,11 @@ INLINE void lu_step_alone(panel_stack *s, intptr_t lane, intptr_t k, const int t
             y[part * LANES] = x[part * LANES];
             x[part * LANES] = y_t;
         }
-        u[j] = num_spread(x);
+        u[j] = elem_spread(x);
     }
-    num_put((T *)&s->d[k + t].p + lane, u[t]);
+    elem_put((T *)&s->d[k + t].p + lane, u[t]);
     const divisor d = divisor_of(u[t]);
-    const num r = num_reciprocal(&d);
+    const elem r = elem_reciprocal(&d);
     const mask all = lane_mask(~(uint32_t)0);
     const intptr_t first = t / LANES;
     lu_eliminate_alone(s->x + first * PANEL, t, all & lane_mask(~(uint32_t)1 << t % LANES), &d, r, u);
@@ -204,7 +204,7 @@ SHARED void KERNEL(lu_panels_alone)(panel_stack *s, intptr_t k, intptr_t count) 
         for (intptr_t lane = count; lane < LANES; lane++)
             UNROLLED(int part = 0; part < PARTS; part++) p[part * LANES + lane] = p[part * LANES + count - 1];
         const divisor d = divisor_of(s->d[t].p);
-        lu_take_pivots(s, t, &d, num_reciprocal(&d));
+        lu_take_pivots(s, t, &d, elem_reciprocal(&d));
     }
 }
 
@@ -223,12 +223,12 @@ INLINE void lu_follow(panel_stack *s, intptr_t k, intptr_t count, const int side
                 }
             }
     ROLLED(intptr_t i = k + 1; i < s->m; i++) {
-        num l[PANEL];
+        elem l[PANEL];
         panel_load_row(l, s, k, i);
         UNROLLED(int t = 0; t < PANEL; t++) {
             if (t >= steps || k + t >= i) break;
             UNROLLED(int e = 0; e < sides; e++)
-                s->b[i * sides + e] = num_fnma(l[t], s->b[(k + t) * sides + e], s->b[i * sides + e]);
+                s->b[i * sides + e] = elem_fnma(l[t], s->b[(k + t) * sides + e], s->b[i * sides + e]);
         }
     }
 }
@@ -268,7 +268,7 @@ INLINE void lu_less_row(vec *y, const T *l, vec u[PANEL_WIDE][PARTS], const int 
  * `before`, the last with so many elements. */
 INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows before, lu_rows to, intptr_t k, const int steps,
                        intptr_t j, const int wide, intptr_t tail, mask mine, const bool upwards, const divisor *d,
-                       const num *r) {
+                       const elem *r) {
     vec u[PANEL][PANEL_WIDE][PARTS], y[PANEL_WIDE];
     UNROLLED(int e = 0; e < steps; e++) {
         const int i = upwards ? steps - 1 - e : e;
@@ -296,7 +296,7 @@ INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows before, lu_ro
 /* The same to elements first .. last-1, of rows that are padded, or `dense`. */
 INLINE void lu_products(const panel_stack *s, lu_rows from, lu_rows before, lu_rows to, intptr_t k, const int steps,
                         intptr_t first, intptr_t last, const bool dense, const bool upwards, const divisor *d,
-                        const num *r) {
+                        const elem *r) {
     intptr_t j = first < last ? first / LANES * LANES : last;
     mask mine = lane_mask(~(uint32_t)0 << (first - j));
     while (j < last) {
@@ -355,7 +355,7 @@ SHARED void KERNEL(lu_substitute_rows)(const panel_stack *s, intptr_t lane, lu_r
     const lu_rows a = lu_rows_of(s, lane);
     const intptr_t whole = s->n / PANEL * PANEL;
     divisor d[PANEL];
-    num r[PANEL];
+    elem r[PANEL];
     for (intptr_t k = 0; k < whole; k += PANEL) lu_products(s, a, x, x, k, PANEL, 0, width, false, false, NULL, NULL);
     for (intptr_t k = whole; k < s->n; k++) lu_products(s, a, x, x, k, 1, 0, width, false, false, NULL, NULL);
     for (intptr_t k = s->n; k > 0;) {
@@ -363,8 +363,8 @@ SHARED void KERNEL(lu_substitute_rows)(const panel_stack *s, intptr_t lane, lu_r
         k -= steps;
         UNROLLED(int t = 0; t < PANEL; t++) {
             if (t >= steps) break;
-            d[t] = divisor_of(num_spread((const T *)&s->d[k + t].p + lane));
-            r[t] = num_reciprocal(&d[t]);
+            d[t] = divisor_of(elem_spread((const T *)&s->d[k + t].p + lane));
+            r[t] = elem_reciprocal(&d[t]);
         }
         if (steps == PANEL)
             lu_products(s, a, x, x, k, PANEL, 0, width, false, true, d, r);
@@ -405,25 +405,25 @@ INLINE void lu_solve_rows(const smm_operand *b, const smm_operand *to, panel_sta
 /* --- up to PANEL right-hand sides of all matrices, in the lanes --- */
 
 /* x, row i of some columns, less the products of row i of U in columns k .. k+count-1 with rows of x, from the last. */
-INLINE void lu_less(const panel_stack *s, intptr_t i, intptr_t k, const intptr_t count, num *x, const int cols) {
-    num u[PANEL];
+INLINE void lu_less(const panel_stack *s, intptr_t i, intptr_t k, const intptr_t count, elem *x, const int cols) {
+    elem u[PANEL];
     panel_load_row(u, s, k, i);
     for (intptr_t t = count - 1; t >= 0; t--)
-        UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = num_fnma(u[t], x[(k + t) * cols + j], x[i * cols + j]);
+        UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = elem_fnma(u[t], x[(k + t) * cols + j], x[i * cols + j]);
 }
 
 /* x = the solution of U x = x. */
-INLINE void lu_substitute_panels(const panel_stack *s, num *x, const int cols) {
+INLINE void lu_substitute_panels(const panel_stack *s, elem *x, const int cols) {
     const intptr_t n = s->n, tail = (n - 1) / PANEL * PANEL; /* where the last panel begins */
     for (intptr_t k = tail; k >= 0; k -= PANEL) {
         const intptr_t end = min_of(k + PANEL, n);
         for (intptr_t i = end - 1; i >= k; i--) {
-            num u[PANEL];
+            elem u[PANEL];
             panel_load_row(u, s, k, i);
             for (intptr_t t = end - 1; t > i; t--)
                 UNROLLED(int j = 0; j < cols; j++)
-                    x[i * cols + j] = num_fnma(u[t - k], x[t * cols + j], x[i * cols + j]);
-            UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = num_quotient(x[i * cols + j], &s->d[i], s->r[i]);
+                    x[i * cols + j] = elem_fnma(u[t - k], x[t * cols + j], x[i * cols + j]);
+            UNROLLED(int j = 0; j < cols; j++) x[i * cols + j] = elem_quotient(x[i * cols + j], &s->d[i], s->r[i]);
         }
         for (intptr_t i = 0; i < k && end - k == PANEL; i++) lu_less(s, i, k, PANEL, x, cols);
         for (intptr_t i = 0; i < k && end - k < PANEL; i++) lu_less(s, i, k, end - k, x, cols);
@@ -434,7 +434,7 @@ INLINE void lu_substitute_panels(const panel_stack *s, num *x, const int cols) {
 SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr_t q, intptr_t count, intptr_t width,
                                     intptr_t sides) {
     const intptr_t n = s->n;
-    num *const x = s->b;
+    elem *const x = s->b;
     for (intptr_t i = 0; i < n && width < sides; i++)
         for (intptr_t e = 0; e < width; e++) x[i * width + e] = x[i * sides + e];
     switch (width) {
@@ -443,8 +443,8 @@ SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr
     case 3: lu_substitute_panels(s, x, 3); break;
     default: lu_substitute_panels(s, x, PANEL);
     }
-    KERNEL(numbers_store)(&call->solve.x, q, x, n, width, count);
-    KERNEL(numbers_fill_nan)(&call->solve.x, q, s->info, n, width, count);
+    KERNEL(elem_store)(&call->solve.x, q, x, n, width, count);
+    KERNEL(elem_fill_nan)(&call->solve.x, q, s->info, n, width, count);
 }
 
 /* --- results --- */
@@ -521,10 +521,10 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
         const intptr_t count = min_of(LANES, last - q);
         const T *const next = ahead_of(&call->a, q, LANES * PARTS * m * n);
         const bool alone = count <= LU_FEW, begun = is_near && !alone;
-        if (beside) KERNEL(numbers_load)(s->b, &call->solve.b, q, n, sides, count);
+        if (beside) KERNEL(elem_load)(s->b, &call->solve.b, q, n, sides, count);
         for (intptr_t i = n - 1; i >= 0 && sides < beside; i--)
             for (intptr_t e = beside - 1; e >= 0; e--)
-                s->b[i * beside + e] = e < sides ? s->b[i * sides + e] : num_set(0);
+                s->b[i * beside + e] = e < sides ? s->b[i * sides + e] : elem_set(0);
         if (begun)
             KERNEL(lu_first_panel)(s, panel, (T *)call->a.data + q * a.batch, a, count, cold ? next : NULL, part);
         else
@@ -546,7 +546,7 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
                           sides);
         for (intptr_t l = 0; l < count && call->op == SMM_OP_LU; l++) lu_store(call, q + l, s, l);
         if (call->op == SMM_OP_DET || call->op == SMM_OP_SLOGDET) {
-            num u[SMM_MAX_ORDER];
+            elem u[SMM_MAX_ORDER];
             for (intptr_t k = 0; k < n; k++) u[k] = s->d[k].p;
             lu_determinants(call, q, count, u, 1, n, s->odd, s->singular);
         }

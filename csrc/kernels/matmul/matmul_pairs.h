@@ -2,8 +2,9 @@
  *
  * The parts of a row of A lie side by side: it is a row of 2 k reals, as it is. So is a row of C, of 2 n. B becomes the
  * real 2 k x 2 n matrix in which an element is the block (re im; -im re). The product of these has the parts of C, term
- * by term in the order of numbers.h: re = fma(a_im, -b_im, fma(a_re, b_re, re)), im = fma(a_im, b_re, fma(a_re, b_im,
- * im)). Any kernel of real products that takes dense rows does the work; which one cannot be seen in the bits. */
+ * by term in the order of elements_complex.h: re = fma(a_im, -b_im, fma(a_re, b_re, re)), im = fma(a_im, b_re,
+ * fma(a_re, b_im, im)). Any kernel of real products that takes dense rows does the work; which one cannot be seen in
+ * the bits. */
 
 #include <string.h>
 

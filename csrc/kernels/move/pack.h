@@ -2,7 +2,7 @@
  * matrices in a buffer, and packed results to C, scaled, scattered or streamed. */
 #include <string.h>
 
-/* One number; products and sums in the order of num_mul and num_fma. */
+/* One number; products and sums in the order of elem_mul and elem_fma. */
 #if defined(REAL_DTYPE)
 typedef struct one {
     T re, im;

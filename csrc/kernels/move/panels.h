@@ -20,12 +20,12 @@ INLINE bool lu_is_square(const smm_call *call) { return call->op != SMM_OP_LU ||
 typedef struct panel_stack {
     T *w;                               /* the rows */
     intptr_t m, n, pitch, size;         /* of a matrix in w: m x n, elements from row to row and to the next one */
-    num *x;                             /* the panel, by rows */
+    elem *x;                            /* the panel, by rows */
     vec *was;                           /* which row of A is row i now */
     int32_t (*at)[LANES];               /* and where in w that row begins */
-    num b[SMM_MAX_ORDER * PANEL];       /* right-hand sides, by rows */
+    elem b[SMM_MAX_ORDER * PANEL];      /* right-hand sides, by rows */
     divisor d[SMM_MAX_ORDER];           /* the pivots */
-    num r[SMM_MAX_ORDER];               /* and their reciprocals */
+    elem r[SMM_MAX_ORDER];              /* and their reciprocals */
     vec info;                           /* the first step, from 1, whose pivot is useless */
     mask odd, singular;                 /* an odd number of exchanges; that pivot is zero */
     T lane[LANES];                      /* the matrix in each lane: the last one fills those that are left */
@@ -39,14 +39,14 @@ INLINE intptr_t panel_odd_pitch(intptr_t cols) { return (panel_pitch(cols) / PAN
 
 /* Bytes that follow the stack of matrices of order SMM_MAX_ORDER, at most. */
 enum {
-    PANEL_ROOM = SMM_MAX_ORDER * (PANEL * sizeof(num) + sizeof(vec) + LANES * sizeof(int32_t)) +
+    PANEL_ROOM = SMM_MAX_ORDER * (PANEL * sizeof(elem) + sizeof(vec) + LANES * sizeof(int32_t)) +
     LANES * (SMM_MAX_ORDER * PANEL_MAX + PANEL_UNIT) * sizeof(T)
 };
 
 /* Bytes of the panel, was[] and at[] for so many rows, and elements of the rows themselves. */
 INLINE intptr_t panel_bytes(intptr_t m) {
     const intptr_t lines = (m * LANES * (intptr_t)sizeof(int32_t) + SMM_LINE - 1) / SMM_LINE;
-    return m * (PANEL * (intptr_t)sizeof(num) + (intptr_t)sizeof(vec)) + lines * SMM_LINE;
+    return m * (PANEL * (intptr_t)sizeof(elem) + (intptr_t)sizeof(vec)) + lines * SMM_LINE;
 }
 INLINE intptr_t panel_size(intptr_t m, intptr_t pitch) { return m * pitch + PANEL_UNIT; }
 
@@ -118,33 +118,33 @@ INLINE void panel_load(panel_stack *s, const smm_operand *from, intptr_t q, intp
 }
 
 /* Row i of the panel that begins at column k, and back. */
-INLINE void panel_load_row_at(num y[PANEL], const T *w, const int32_t *at) {
+INLINE void panel_load_row_at(elem y[PANEL], const T *w, const int32_t *at) {
     UNROLLED(int j = 0; j < PANEL_WIDTH; j += 4) lane_load_rows((vec *)y + j, w + j, at);
 }
-INLINE void panel_load_row(num y[PANEL], const panel_stack *s, intptr_t k, intptr_t i) {
+INLINE void panel_load_row(elem y[PANEL], const panel_stack *s, intptr_t k, intptr_t i) {
     panel_load_row_at(y, s->w + PARTS * k, s->at[i]);
 }
-INLINE void panel_store_row(const panel_stack *s, intptr_t k, intptr_t i, const num y[PANEL]) {
+INLINE void panel_store_row(const panel_stack *s, intptr_t k, intptr_t i, const elem y[PANEL]) {
     UNROLLED(int j = 0; j < PANEL_WIDTH; j += 4) lane_store_rows(s->w + PARTS * k + j, s->at[i], (const vec *)y + j);
 }
 
 /* The pivot row of a step, as far as rows have been looked at: its elements, the magnitude of that in the step's
  * column, and its number in the panel. */
 typedef struct panel_candidate {
-    num y[PANEL];
+    elem y[PANEL];
     vec size, row;
 } panel_candidate;
 
-INLINE panel_candidate panel_first_row(const num *y, const int t) {
-    panel_candidate c = {.size = num_size(y[t]), .row = lane_set((T)t)};
+INLINE panel_candidate panel_first_row(const elem *y, const int t) {
+    panel_candidate c = {.size = elem_size(y[t]), .row = lane_set((T)t)};
     UNROLLED(int j = 0; j < PANEL; j++) c.y[j] = y[j];
     return c;
 }
 /* Row i, too: of equals the first remains, and a NaN there. Where it is now row i. */
-INLINE mask panel_consider(panel_candidate *c, const num *y, const int t, vec i) {
-    const vec size = num_size(y[t]);
+INLINE mask panel_consider(panel_candidate *c, const elem *y, const int t, vec i) {
+    const vec size = elem_size(y[t]);
     const mask larger = lane_greater(size, c->size);
-    UNROLLED(int j = 0; j < PANEL; j++) c->y[j] = num_select(larger, y[j], c->y[j]);
+    UNROLLED(int j = 0; j < PANEL; j++) c->y[j] = elem_select(larger, y[j], c->y[j]);
     c->size = lane_max(size, c->size);
     c->row = lane_select(larger, i, c->row);
     return larger;
@@ -152,20 +152,20 @@ INLINE mask panel_consider(panel_candidate *c, const num *y, const int t, vec i)
 
 /* The panel from row k on, of rows that begin at w + at[], and the pivot row of its first step; `beside` becomes that
  * of so many right-hand sides. */
-INLINE panel_candidate panel_begin(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, num *beside,
+INLINE panel_candidate panel_begin(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, elem *beside,
                                    const int sides) {
     vec i = lane_set(0);
-    num *const x = s->x + k * PANEL, *const b = s->b + k * sides;
+    elem *const x = s->x + k * PANEL, *const b = s->b + k * sides;
     panel_load_row_at(x, w + PARTS * k, at[k]);
     panel_candidate pivot = panel_first_row(x, 0);
     UNROLLED(int e = 0; e < sides; e++) beside[e] = b[e];
     ROLLED(intptr_t row = 1; row < s->m - k; row++) {
-        num y[PANEL];
+        elem y[PANEL];
         panel_load_row_at(y, w + PARTS * k, at[k + row]);
         UNROLLED(int j = 0; j < PANEL; j++) x[row * PANEL + j] = y[j];
         i = lane_add(i, lane_set(1));
         const mask larger = panel_consider(&pivot, y, 0, i);
-        UNROLLED(int e = 0; e < sides; e++) beside[e] = num_select(larger, b[row * sides + e], beside[e]);
+        UNROLLED(int e = 0; e < sides; e++) beside[e] = elem_select(larger, b[row * sides + e], beside[e]);
     }
     return pivot;
 }
@@ -203,9 +203,9 @@ INLINE void panel_settle(panel_stack *s, intptr_t k, intptr_t steps) {
     panel_find_rows(s, s->at, k, s->pitch, s->size);
 }
 /* Row i of the panel after that: `old` is what row k + t was. */
-INLINE void panel_exchange_row(num *y, vec i, const panel_candidate *pivot, const num *old) {
+INLINE void panel_exchange_row(elem *y, vec i, const panel_candidate *pivot, const elem *old) {
     const mask exchanged = lane_equal(i, pivot->row);
-    UNROLLED(int j = 0; j < PANEL; j++) y[j] = num_select(exchanged, old[j], y[j]);
+    UNROLLED(int j = 0; j < PANEL; j++) y[j] = elem_select(exchanged, old[j], y[j]);
 }
 
 /* Elements of a row, those of the vector x that are `mine`. */

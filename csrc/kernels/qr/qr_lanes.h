@@ -1,8 +1,8 @@
 /* qr_lanes.h: Householder QR in place, LANES matrices side by side: without pivoting all of them take the same steps.
  * As LAPACK's geqrf and ungqr (Golub and Van Loan, Matrix Computations, algorithm 5.2.1): H = I - tau v v^H, v_0 = 1,
- * and A is multiplied by H^H, so that the diagonal of R is real. One text over the numbers of reals.h and those of
- * numbers.h, but for the reflector of a vector and the columns of Q. Where `unrolled`, sizes are constants, which those
- * of complex matrices never are. */
+ * and A is multiplied by H^H, so that the diagonal of R is real. One text over the numbers of elements_real.h and those
+ * of elements_complex.h, but for the reflector of a vector and the columns of Q. Where `unrolled`, sizes are constants,
+ * which those of complex matrices never are. */
 
 enum { QR_ELEMENTS = SMM_MAX_ORDER * SMM_MAX_ORDER, QR_WORKSPACE = QR_ELEMENTS + SMM_MAX_ORDER };
 
@@ -10,45 +10,45 @@ enum { QR_ELEMENTS = SMM_MAX_ORDER * SMM_MAX_ORDER, QR_WORKSPACE = QR_ELEMENTS +
 enum { REFLECTED = VECTOR_REGISTERS >= 32 && PARTS == 1 ? 8 : 4 };
 
 /* x = scale x. */
-INLINE void scale_column(num *x, intptr_t step, vec scale, intptr_t count, const bool unrolled) {
+INLINE void scale_column(elem *x, intptr_t step, vec scale, intptr_t count, const bool unrolled) {
     if (unrolled)
-        UNROLLED(intptr_t i = 0; i < count; i++) x[i * step] = num_scale(x[i * step], scale);
+        UNROLLED(intptr_t i = 0; i < count; i++) x[i * step] = elem_scale(x[i * step], scale);
     else
-        ROLLED(intptr_t i = 0; i < count; i++) x[i * step] = num_scale(x[i * step], scale);
+        ROLLED(intptr_t i = 0; i < count; i++) x[i * step] = elem_scale(x[i * step], scale);
 }
 
 #if defined(REAL_DTYPE)
 /* |x_1|^2 + ... + |x_count-1|^2: squares of real parts and of imaginary parts, each in a row. */
-INLINE vec sum_of_squares(const num *x, intptr_t step, intptr_t count, const bool unrolled) {
+INLINE vec sum_of_squares(const elem *x, intptr_t step, intptr_t count, const bool unrolled) {
     (void)unrolled;
-    num sum = num_set(0);
-    for (intptr_t i = 1; i < count; i++) sum = num_add_squares(x[i * step], sum);
-    return num_total(sum);
+    elem sum = elem_set(0);
+    for (intptr_t i = 1; i < count; i++) sum = elem_add_squares(x[i * step], sum);
+    return elem_total(sum);
 }
 
 /* x_0 becomes beta, which is real, the others v; the result is tau, 0 where x_0 is real and the others are zero. */
-INLINE num reflector(num *x, intptr_t step, intptr_t count, const bool unrolled) {
+INLINE elem reflector(elem *x, intptr_t step, intptr_t count, const bool unrolled) {
     (void)unrolled;
     const vec one = lane_set(1), nothing = lane_set(0), low = lane_set(SQUARES_LOW), high = lane_set(SQUARES_HIGH);
-    vec squares = num_add_square(x[0], sum_of_squares(x, step, count, false)), back = one;
+    vec squares = elem_add_square(x[0], sum_of_squares(x, step, count, false)), back = one;
     mask zero = lane_equal(x[0].im, nothing);
-    for (intptr_t i = 1; i < count; i++) zero &= num_is_zero(x[i * step]);
+    for (intptr_t i = 1; i < count; i++) zero &= elem_is_zero(x[i * step]);
     if (lane_any(~(lane_greater(squares, low) & lane_greater(high, squares)))) {
         const mask small = lane_greater(low, squares) & ~zero, large = lane_greater(squares, high) & ~zero;
         const vec up = lane_set(SCALE_UP), down = lane_set(SCALE_DOWN);
         const vec scale = lane_select(small, up, lane_select(large, down, one));
-        for (intptr_t i = 0; i < count; i++) x[i * step] = num_scale(x[i * step], scale);
+        for (intptr_t i = 0; i < count; i++) x[i * step] = elem_scale(x[i * step], scale);
         back = lane_select(small, down, lane_select(large, up, one));
-        squares = num_add_square(x[0], sum_of_squares(x, step, count, false));
+        squares = elem_add_square(x[0], sum_of_squares(x, step, count, false));
     }
     const vec norm = lane_sqrt(squares);
     const vec beta = lane_select(lane_greater(nothing, x[0].re), norm, lane_negate(norm));
-    const num tau = num_unscale((num){lane_sub(beta, x[0].re), lane_negate(x[0].im)}, beta);
-    const divisor d = divisor_of((num){lane_sub(x[0].re, beta), x[0].im});
-    const num r = num_reciprocal(&d);
-    x[0] = num_select(zero, x[0], (num){lane_mul(beta, back), nothing});
-    for (intptr_t i = 1; i < count; i++) x[i * step] = num_select(zero, x[i * step], num_mul(x[i * step], r));
-    return num_select(zero, num_set(0), tau);
+    const elem tau = elem_unscale((elem){lane_sub(beta, x[0].re), lane_negate(x[0].im)}, beta);
+    const divisor d = divisor_of((elem){lane_sub(x[0].re, beta), x[0].im});
+    const elem r = elem_reciprocal(&d);
+    x[0] = elem_select(zero, x[0], (elem){lane_mul(beta, back), nothing});
+    for (intptr_t i = 1; i < count; i++) x[i * step] = elem_select(zero, x[i * step], elem_mul(x[i * step], r));
+    return elem_select(zero, elem_set(0), tau);
 }
 #else
 /* The sum of squares of x_1 .. x_count-1, in four parts, which need not wait for each other. */
@@ -102,37 +102,37 @@ INLINE vec reflector(vec *x, intptr_t step, intptr_t count, const bool unrolled)
     return lane_select(zero, lane_set(0), tau);
 }
 #endif
-INLINE num numbers_reflector(num *x, intptr_t step, intptr_t count) { return reflector(x, step, count, false); }
+INLINE elem elem_reflector(elem *x, intptr_t step, intptr_t count) { return reflector(x, step, count, false); }
 
 /* w += v x_i and x_i -= v w, for a row i of a few columns of x. */
-INLINE void add_products(num *w, num v, const num *x, const int width) {
-    UNROLLED(int j = 0; j < width; j++) w[j] = num_fma(v, x[j], w[j]);
+INLINE void add_products(elem *w, elem v, const elem *x, const int width) {
+    UNROLLED(int j = 0; j < width; j++) w[j] = elem_fma(v, x[j], w[j]);
 }
-INLINE void subtract_products(num *x, num v, const num *w, const int width) {
-    UNROLLED(int j = 0; j < width; j++) x[j] = num_fnma(v, w[j], x[j]);
+INLINE void subtract_products(elem *x, elem v, const elem *w, const int width) {
+    UNROLLED(int j = 0; j < width; j++) x[j] = elem_fnma(v, w[j], x[j]);
 }
 
 /* H of the vectors v_0 = 1, v_1 .. v_count-1, which lie `step` vectors apart. */
 typedef struct reflection {
-    const num *v;
+    const elem *v;
     intptr_t step, count;
-    num tau;
+    elem tau;
 } reflection;
 
 /* x = H x, for a few columns: w = tau v^H x, x = x - v w. fresh: row 0 of x is zero, whatever it holds. */
-INLINE void reflect_columns(reflection h, num *x, intptr_t step, const int width, const bool fresh,
+INLINE void reflect_columns(reflection h, elem *x, intptr_t step, const int width, const bool fresh,
                             const bool unrolled) {
-    num w[REFLECTED];
-    UNROLLED(int j = 0; j < width; j++) w[j] = fresh ? num_mul(num_conj(h.v[h.step]), x[step + j]) : x[j];
+    elem w[REFLECTED];
+    UNROLLED(int j = 0; j < width; j++) w[j] = fresh ? elem_mul(elem_conj(h.v[h.step]), x[step + j]) : x[j];
     if (unrolled)
         UNROLLED(intptr_t i = fresh ? 2 : 1; i < h.count; i++)
-            add_products(w, num_conj(h.v[i * h.step]), x + i * step, width);
+            add_products(w, elem_conj(h.v[i * h.step]), x + i * step, width);
     else
         ROLLED(intptr_t i = fresh ? 2 : 1; i < h.count; i++)
-            add_products(w, num_conj(h.v[i * h.step]), x + i * step, width);
+            add_products(w, elem_conj(h.v[i * h.step]), x + i * step, width);
     UNROLLED(int j = 0; j < width; j++) {
-        w[j] = num_mul(h.tau, w[j]);
-        x[j] = fresh ? num_negate(w[j]) : num_sub(x[j], w[j]);
+        w[j] = elem_mul(h.tau, w[j]);
+        x[j] = fresh ? elem_negate(w[j]) : elem_sub(x[j], w[j]);
     }
     if (unrolled)
         UNROLLED(intptr_t i = 1; i < h.count; i++) subtract_products(x + i * step, h.v[i * h.step], w, width);
@@ -141,7 +141,7 @@ INLINE void reflect_columns(reflection h, num *x, intptr_t step, const int width
 }
 
 /* The same for any number of columns. */
-INLINE void reflect_blocks(reflection h, num *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
+INLINE void reflect_blocks(reflection h, elem *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
     intptr_t j = 0;
     for (; j + REFLECTED <= cols; j += REFLECTED) reflect_columns(h, x + j, step, REFLECTED, fresh, unrolled);
     switch (cols - j) {
@@ -156,14 +156,14 @@ INLINE void reflect_blocks(reflection h, num *x, intptr_t step, intptr_t cols, c
 }
 
 /* Where sizes are not constants, one copy serves all. */
-static __attribute__((noinline)) void KERNEL(reflect)(reflection h, num *x, intptr_t step, intptr_t cols, bool fresh) {
+static __attribute__((noinline)) void KERNEL(reflect)(reflection h, elem *x, intptr_t step, intptr_t cols, bool fresh) {
     if (fresh)
         reflect_blocks(h, x, step, cols, true, false);
     else
         reflect_blocks(h, x, step, cols, false, false);
 }
 
-INLINE void reflect(reflection h, num *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
+INLINE void reflect(reflection h, elem *x, intptr_t step, intptr_t cols, const bool fresh, const bool unrolled) {
     if (unrolled)
         reflect_blocks(h, x, step, cols, fresh, true);
     else
@@ -171,20 +171,20 @@ INLINE void reflect(reflection h, num *x, intptr_t step, intptr_t cols, const bo
 }
 
 /* The same, of separate arguments. */
-INLINE void KERNEL(numbers_reflect)(const num *v, intptr_t step_v, num tau, num *x, intptr_t step, intptr_t count,
-                                    intptr_t cols) {
+INLINE void KERNEL(elem_reflect)(const elem *v, intptr_t step_v, elem tau, elem *x, intptr_t step, intptr_t count,
+                                 intptr_t cols) {
     KERNEL(reflect)((reflection){v, step_v, count, tau}, x, step, cols, false);
 }
 
 /* Step k: column k of A becomes r_kk and v, the columns right of it H^H A. */
-INLINE void qr_step(numbers_matrix a, num *tau, intptr_t k, const bool unrolled) {
-    num *x = a.at + k * a.step + k;
+INLINE void qr_step(elem_matrix a, elem *tau, intptr_t k, const bool unrolled) {
+    elem *x = a.at + k * a.step + k;
     tau[k] = reflector(x, a.step, a.m - k, unrolled);
-    reflect((reflection){x, a.step, a.m - k, num_conj(tau[k])}, x + 1, a.step, a.n - k - 1, false, unrolled);
+    reflect((reflection){x, a.step, a.m - k, elem_conj(tau[k])}, x + 1, a.step, a.n - k - 1, false, unrolled);
 }
 
 /* A becomes R above the reflectors. */
-INLINE void qr_factor(numbers_matrix a, num *tau, const bool unrolled, bool cold, const T *next) {
+INLINE void qr_factor(elem_matrix a, elem *tau, const bool unrolled, bool cold, const T *next) {
     const intptr_t p = min_of(a.m, a.n), share = p ? PARTS * LANES * a.m * a.n / p : 0;
     if (unrolled)
         UNROLLED(intptr_t k = 0; k < p; k++) qr_step(a, tau, k, unrolled);
@@ -196,8 +196,10 @@ INLINE void qr_factor(numbers_matrix a, num *tau, const bool unrolled, bool cold
 }
 
 /* Where anything overflows: that leaves its mark on the diagonal of R or, right of it, in the last row. */
-INLINE vec qr_mark(num x, vec nothing) { return lane_fma(PARTS == 1 ? num_re(x) : num_size(x), lane_set(0), nothing); }
-INLINE mask qr_overflows(numbers_matrix a) {
+INLINE vec qr_mark(elem x, vec nothing) {
+    return lane_fma(PARTS == 1 ? elem_re(x) : elem_size(x), lane_set(0), nothing);
+}
+INLINE mask qr_overflows(elem_matrix a) {
     const intptr_t p = min_of(a.m, a.n);
     vec nothing = lane_set(0);
     for (intptr_t k = 0; k < p; k++) nothing = qr_mark(a.at[k * a.step + k], nothing);
@@ -206,14 +208,14 @@ INLINE mask qr_overflows(numbers_matrix a) {
 }
 
 /* Load and factor; once more from a scaled A where products of elements near the largest number overflow. */
-INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, numbers_matrix a, num *tau, intptr_t count,
+INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, elem_matrix a, elem *tau, intptr_t count,
                                const bool unrolled, bool cold) {
     const vec one = lane_set(1);
     mask overflows = lane_equal(one, lane_set(0));
     for (bool again = false;; again = true) {
-        KERNEL(numbers_load)(a.at, &call->a, q, a.m, a.n, count);
+        KERNEL(elem_load)(a.at, &call->a, q, a.m, a.n, count);
         if (again) scale_column(a.at, 1, lane_select(overflows, lane_set((T)0x1p-8), one), a.m * a.n, unrolled);
-        spread_rows(numbers_parts(a));
+        spread_rows(elem_parts(a));
         qr_factor(a, tau, unrolled, cold && !again, ahead_of(&call->a, q, PARTS * LANES * a.m * a.n));
         if (again) break;
         overflows = qr_overflows(a);
@@ -225,20 +227,20 @@ INLINE void qr_load_and_factor(const smm_call *call, intptr_t q, numbers_matrix 
 
 #if defined(REAL_DTYPE)
 /* Columns j .. j+width-1 of Q = H_0 H_1 ..., of the reflectors in A. */
-INLINE void q_columns(num *x, intptr_t j, intptr_t width, numbers_matrix a, const num *tau, const bool unrolled) {
-    for (intptr_t e = 0; e < a.m * width; e++) x[e] = num_set(e / width == j + e % width);
+INLINE void q_columns(elem *x, intptr_t j, intptr_t width, elem_matrix a, const elem *tau, const bool unrolled) {
+    for (intptr_t e = 0; e < a.m * width; e++) x[e] = elem_set(e / width == j + e % width);
     for (intptr_t k = min_of(min_of(a.m, a.n), j + width) - 1; k >= 0; k--) {
         const intptr_t first = k > j ? k - j : 0; /* columns before are zero from row k on */
         const reflection h = {a.at + k * a.step + k, a.step, a.m - k, tau[k]};
         reflect(h, x + k * width + first, width, width - first, false, unrolled);
     }
 }
-static void KERNEL(q_columns)(num *x, intptr_t j, intptr_t width, numbers_matrix a, const num *tau) {
+static void KERNEL(q_columns)(elem *x, intptr_t j, intptr_t width, elem_matrix a, const elem *tau) {
     q_columns(x, j, width, a, tau, false);
 }
 
 /* All columns of Q, as many at a time as there is room for. */
-INLINE void q_store(const smm_call *call, intptr_t q, numbers_matrix a, const num *tau, num *x, intptr_t count,
+INLINE void q_store(const smm_call *call, intptr_t q, elem_matrix a, const elem *tau, elem *x, intptr_t count,
                     const bool unrolled) {
     const intptr_t most = QR_ELEMENTS / a.m;
     for (intptr_t j = 0, width; j < call->k; j += width) {
@@ -247,8 +249,8 @@ INLINE void q_store(const smm_call *call, intptr_t q, numbers_matrix a, const nu
             q_columns(x, j, a.n, a, tau, true);
         else
             KERNEL(q_columns)(x, j, width, a, tau);
-        const smm_operand c = numbers_columns(call->qr.q, j);
-        KERNEL(numbers_store)(&c, q, x, a.m, width, count);
+        const smm_operand c = elem_columns(call->qr.q, j);
+        KERNEL(elem_store)(&c, q, x, a.m, width, count);
     }
 }
 #else
@@ -299,23 +301,23 @@ INLINE void q_store(const smm_call *call, intptr_t q, lanes_matrix a, const vec 
 #endif
 
 /* R, and zeros below its diagonal; r is room for it. */
-INLINE void r_store(const smm_call *call, intptr_t q, num *r, numbers_matrix a, const intptr_t rows, intptr_t count) {
+INLINE void r_store(const smm_call *call, intptr_t q, elem *r, elem_matrix a, const intptr_t rows, intptr_t count) {
     for (intptr_t i = 0; i < rows; i++)
-        for (intptr_t j = 0; j < a.n; j++) r[i * a.n + j] = i <= j ? a.at[i * a.step + j] : num_set(0);
-    KERNEL(numbers_store)(call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r, q, r, rows, a.n, count);
+        for (intptr_t j = 0; j < a.n; j++) r[i * a.n + j] = i <= j ? a.at[i * a.step + j] : elem_set(0);
+    KERNEL(elem_store)(call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r, q, r, rows, a.n, count);
 }
 
 /* QR, QR_R, QR_RAW of LANES matrices, with room for R. */
-INLINE void qr_group(const smm_call *call, intptr_t q, numbers_matrix a, num *r, intptr_t count, const bool unrolled,
+INLINE void qr_group(const smm_call *call, intptr_t q, elem_matrix a, elem *r, intptr_t count, const bool unrolled,
                      bool cold) {
     const intptr_t p = min_of(a.m, a.n);
-    num tau[SMM_MAX_ORDER];
+    elem tau[SMM_MAX_ORDER];
     qr_load_and_factor(call, q, a, tau, count, unrolled, cold);
     lanes_store_int(smm_info(call), q, lane_set(0), count);
     if (call->op == SMM_OP_QR_RAW) {
-        gather_rows(numbers_parts(a), PARTS * a.n);
-        KERNEL(numbers_store)(&call->qr_raw.h, q, a.at, a.m, a.n, count);
-        KERNEL(numbers_store)(&call->qr_raw.tau, q, tau, p, 1, count);
+        gather_rows(elem_parts(a), PARTS * a.n);
+        KERNEL(elem_store)(&call->qr_raw.h, q, a.at, a.m, a.n, count);
+        KERNEL(elem_store)(&call->qr_raw.tau, q, tau, p, 1, count);
         return;
     }
     r_store(call, q, r, a, unrolled ? p : call->k, count);
@@ -327,20 +329,20 @@ INLINE void qr_group(const smm_call *call, intptr_t q, numbers_matrix a, num *r,
 enum { QR_LANES_MAX = PARTS == 1 ? 10 : 4 };
 INLINE void qr_lanes_square(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     for (intptr_t q = first; q < last; q += LANES) {
-        num a[QR_LANES_MAX * QR_LANES_MAX], r[QR_LANES_MAX * QR_LANES_MAX];
+        elem a[QR_LANES_MAX * QR_LANES_MAX], r[QR_LANES_MAX * QR_LANES_MAX];
         if (cold) prefetch(ahead_of(&call->a, q, LANES * n * n), LANES * n * n); /* not at each of short steps */
-        qr_group(call, q, (numbers_matrix){a, n, n, n}, r, min_of(LANES, last - q), true, false);
+        qr_group(call, q, (elem_matrix){a, n, n, n}, r, min_of(LANES, last - q), true, false);
     }
 }
 
 typedef struct qr_workspace {
-    num a[QR_WORKSPACE], r[QR_ELEMENTS];
+    elem a[QR_WORKSPACE], r[QR_ELEMENTS];
 } qr_workspace;
 _Static_assert(sizeof(qr_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of qr_lanes");
 
 static void KERNEL(qr_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     qr_workspace *const workspace = smm_kernel_workspace();
-    const numbers_matrix x = {workspace->a, call->m, call->n, row_step(call->n)};
+    const elem_matrix x = {workspace->a, call->m, call->n, row_step(call->n)};
     for (intptr_t q = first; q < last; q += LANES)
         qr_group(call, q, x, workspace->r, min_of(LANES, last - q), false, cold);
 }

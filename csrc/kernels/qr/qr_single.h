@@ -2,41 +2,41 @@
 
 /* What a matrix takes: A, then R and what is not zero yet below; the reflectors, each in a row; Q. */
 typedef struct qr_single_workspace {
-    num a[SINGLE_NUMBERS], h[SINGLE_NUMBERS], q[SINGLE_NUMBERS], tau[SMM_MAX_ORDER];
+    elem a[SINGLE_ELEMENTS], h[SINGLE_ELEMENTS], q[SINGLE_ELEMENTS], tau[SMM_MAX_ORDER];
     single_room room;
 } qr_single_workspace;
 _Static_assert(sizeof(qr_single_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of qr_single");
 
 /* A becomes R, and anything below its diagonal; h gets the reflectors. The update of one step and the sums of the next
  * are one pass. */
-SHARED void KERNEL(qr_single_factor)(numbers_matrix a, numbers_matrix h, num *tau, single_room *x) {
-    num *const conj_v = x->spread[2];
+SHARED void KERNEL(qr_single_factor)(elem_matrix a, elem_matrix h, elem *tau, single_room *x) {
+    elem *const conj_v = x->spread[2];
     single_zero(x->row[1], a.step);
     single_zero(h.at, h.m * h.step);
     for (intptr_t k = 0; k < min_of(a.m, a.n); k++) {
-        num *const row = a.at + k * a.step, *const v = x->spread[k % 2], *const w = x->row[k % 2];
+        elem *const row = a.at + k * a.step, *const v = x->spread[k % 2], *const w = x->row[k % 2];
         const single_outer last = {x->spread[(k + 1) % 2], x->row[(k + 1) % 2], true};
-        const num last_w = single_get(last.col, k);
+        const elem last_w = single_get(last.col, k);
         ROLLED(intptr_t i = k; i < a.m; i++) {
-            const num y = single_get(a.at + i * a.step, k);
-            v[i] = k ? num_fnma(last.row[i], last_w, y) : y;
+            const elem y = single_get(a.at + i * a.step, k);
+            v[i] = k ? elem_fnma(last.row[i], last_w, y) : y;
         }
         tau[k] = reflector(v + k, 1, a.m - k, false);
-        const num diagonal = v[k];
-        v[k] = num_set(1);
+        const elem diagonal = v[k];
+        v[k] = elem_set(1);
         single_collect(h.at + k * h.step, v, k, a.m);
         single_conjugate(conj_v, v, k, a.m);
         if (k + 1 < a.n) {
             single_pass(a, k + 1, k, k ? k : a.m, &last, 1, conj_v, SINGLE_BEGIN, w);
-            single_multiply_row(w, num_conj(tau[k]), k + 1, a.n);
-            for (intptr_t b = (k + 1) / LANES; b < single_blocks(a.n); b++) row[b] = num_sub(row[b], w[b]);
+            single_multiply_row(w, elem_conj(tau[k]), k + 1, a.n);
+            for (intptr_t b = (k + 1) / LANES; b < single_blocks(a.n); b++) row[b] = elem_sub(row[b], w[b]);
         }
         single_put(row, k, diagonal);
     }
 }
 
 /* Whether anything overflows: as qr_overflows. */
-INLINE bool qr_single_overflows(numbers_matrix a) {
+INLINE bool qr_single_overflows(elem_matrix a) {
     const intptr_t p = min_of(a.m, a.n);
     vec nothing = lane_set(0);
     for (intptr_t k = 0; k < p; k++) nothing = qr_mark(single_get(a.at + k * a.step, k), nothing);
@@ -45,7 +45,7 @@ INLINE bool qr_single_overflows(numbers_matrix a) {
 }
 
 /* As qr_load_and_factor. */
-INLINE void qr_single_load_and_factor(const smm_call *call, intptr_t q, numbers_matrix a, numbers_matrix h, num *tau,
+INLINE void qr_single_load_and_factor(const smm_call *call, intptr_t q, elem_matrix a, elem_matrix h, elem *tau,
                                       single_room *x) {
     for (bool again = false;; again = true) {
         single_load(a, &call->a, q);
@@ -58,14 +58,14 @@ INLINE void qr_single_load_and_factor(const smm_call *call, intptr_t q, numbers_
 }
 
 /* Below the diagonal: the reflectors, or zeros. */
-INLINE void qr_single_fill(numbers_matrix a, numbers_matrix h, bool reflectors) {
+INLINE void qr_single_fill(elem_matrix a, elem_matrix h, bool reflectors) {
     for (intptr_t i = 0; i < a.m; i++)
         for (intptr_t j = 0; j < min_of(i, a.n); j++)
-            single_put(a.at + i * a.step, j, reflectors ? single_get(h.at + j * h.step, i) : num_set(0));
+            single_put(a.at + i * a.step, j, reflectors ? single_get(h.at + j * h.step, i) : elem_set(0));
 }
 
 /* The first q.n columns of Q. */
-INLINE void qr_single_form(numbers_matrix q, numbers_matrix h, const num *tau, single_room *x) {
+INLINE void qr_single_form(elem_matrix q, elem_matrix h, const elem *tau, single_room *x) {
     single_form(q, h, tau, h.m, 0, x, PARTS == 1);
 }
 
@@ -78,20 +78,19 @@ static void KERNEL(qr_single)(const smm_call *call, intptr_t first, intptr_t las
     (void)cold;
     qr_single_workspace *const w = smm_kernel_workspace();
     const intptr_t m = call->m, n = call->n, p = min_of(m, n);
-    const numbers_matrix a = single_matrix(w->a, m, n), h = single_matrix(w->h, p, m);
+    const elem_matrix a = single_matrix(w->a, m, n), h = single_matrix(w->h, p, m);
     for (intptr_t q = first; q < last; q++) {
         qr_single_load_and_factor(call, q, a, h, w->tau, &w->room);
         lanes_store_int(smm_info(call), q, lane_set(0), 1);
         qr_single_fill(a, h, call->op == SMM_OP_QR_RAW);
         if (call->op == SMM_OP_QR_RAW) {
             single_store(&call->qr_raw.h, q, a);
-            KERNEL(numbers_store)(&call->qr_raw.tau, q, w->tau, p, 1, 1);
+            KERNEL(elem_store)(&call->qr_raw.tau, q, w->tau, p, 1, 1);
             continue;
         }
-        single_store(call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r, q,
-                     (numbers_matrix){a.at, call->k, n, a.step});
+        single_store(call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r, q, (elem_matrix){a.at, call->k, n, a.step});
         if (call->op == SMM_OP_QR_R) continue;
-        const numbers_matrix q_of = single_matrix(w->q, m, call->k);
+        const elem_matrix q_of = single_matrix(w->q, m, call->k);
         qr_single_form(q_of, h, w->tau, &w->room);
         single_store(&call->qr.q, q, q_of);
     }

@@ -60,15 +60,15 @@ INLINE extension smallest_extension(vec sigma, vec alpha, vec gamma) {
  * magnitude of R^-1's. So |R^-1|_2 <= |M^-1|_F <= |y|_2 / r_00, where M y = (r_00, r_00, ...). No column of R is longer
  * than r_00: of p columns |R|_2 <= sqrt(p) r_00. The estimates lie between the singular values 1 / |R^-1|_2 and |R|_2,
  * but for rounding, of less than 64 u r_00; half of the smallest is left for that. y: room for min(m, n). */
-INLINE mask has_full_rank(const numbers_matrix *a, vec rtol, vec *y) {
+INLINE mask has_full_rank(const elem_matrix *a, vec rtol, vec *y) {
     const intptr_t p = min_of(a->m, a->n);
-    const vec one = lane_set(1), first = num_size(a->at[0]), allowed = lane_max(lane_set(64 * ROUNDOFF), rtol);
+    const vec one = lane_set(1), first = elem_size(a->at[0]), allowed = lane_max(lane_set(64 * ROUNDOFF), rtol);
     vec squares = lane_set(0);
     for (intptr_t k = 0; k < p; k++) y[k] = first;
     for (intptr_t k = p - 1; k >= 0; k--) {
-        const vec x = lane_mul(y[k], lane_div(one, num_size(a->at[k * a->step + k])));
+        const vec x = lane_mul(y[k], lane_div(one, elem_size(a->at[k * a->step + k])));
         squares = lane_fma(x, x, squares);
-        for (intptr_t i = k - 1; i >= 0; i--) y[i] = lane_fma(num_size(a->at[i * a->step + k]), x, y[i]);
+        for (intptr_t i = k - 1; i >= 0; i--) y[i] = lane_fma(elem_size(a->at[i * a->step + k]), x, y[i]);
     }
     return lane_greater(one, lane_mul(lane_mul(lane_set((T)(4 * p)), squares), lane_mul(allowed, allowed)));
 }

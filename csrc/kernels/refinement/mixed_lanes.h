@@ -174,7 +174,7 @@ static bool mixed_step(const smm_call *call, mixed *t, intptr_t v, intptr_t some
 /* Columns j .. j+width-1 of matrices q .. q+count-1. */
 static void mixed_columns(const smm_call *call, mixed *t, intptr_t q, intptr_t count, intptr_t j, intptr_t width) {
     const intptr_t n = call->n;
-    const smm_operand from = numbers_columns(call->solve_mixed.b, j), to = numbers_columns(call->solve_mixed.x, j);
+    const smm_operand from = elem_columns(call->solve_mixed.b, j), to = elem_columns(call->solve_mixed.x, j);
     const smm_operand dense = mixed_dense(t->wide, n, width, sizeof(T));
     for (intptr_t v = 0; v * LANES < count; v++) {
         const intptr_t some = min_of(LANES, count - v * LANES);

@@ -1,6 +1,6 @@
 /* eig_hessenberg.h: general matrices, LANES of them side by side, balanced and brought to Hessenberg form by
  * Householder reflectors (LAPACK's gebal, gehrd and unghr; Golub and Van Loan, Matrix Computations, section 7.4), and
- * the parts of the QR iteration (lahqr) that real and complex numbers share. eig_sweeps.h and eig_sweeps_numbers.h have
+ * the parts of the QR iteration (lahqr) that real and complex numbers share. eig_sweeps.h and eig_sweeps_complex.h have
  * its shifts, eig_lanes.h the rest.
  *
  * Each lane is at work on a window of its own. A reflector outside of it is the identity, which changes at most the
@@ -31,14 +31,14 @@ enum { EIG_ROWS = SMM_MAX_ORDER * (SMM_MAX_ORDER + 1) };
 
 /* Rows begin `row_step` apart; eigenvectors of real matrices are complex, those of complex ones take the place of Z. */
 typedef struct eig_workspace {
-    num h[EIG_ROWS], z[EIG_ROWS];
+    elem h[EIG_ROWS], z[EIG_ROWS];
     pair v[PARTS > 1 ? 1 : SMM_MAX_ORDER * SMM_MAX_ORDER];
 } eig_workspace;
 _Static_assert(sizeof(eig_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of eig_lanes");
 
 /* LANES matrices under way: A = D Z H Z^H D^-1. */
 typedef struct eig_stack {
-    num *h, *z;
+    elem *h, *z;
     intptr_t n, step;
     bool vectors;               /* without them Z is not formed, and of H only windows count */
     vec balance[SMM_MAX_ORDER]; /* D */
@@ -60,7 +60,7 @@ INLINE mask eig_nowhere(void) { return lane_greater(lane_set(0), lane_set(0)); }
 INLINE vec eig_load(const smm_call *call, intptr_t q, eig_stack *x, intptr_t count) {
     const intptr_t n = x->n, length = PARTS * n, step = PARTS * x->step;
     vec *const a = (vec *)x->h, zero = lane_set(0);
-    KERNEL(numbers_load)(x->h, &call->a, q, n, n, count);
+    KERNEL(elem_load)(x->h, &call->a, q, n, n, count);
     spread_rows((lanes_matrix){a, n, length, step});
     vec most = zero, nothing = zero;
     for (intptr_t i = 0; i < n; i++)
@@ -88,8 +88,8 @@ INLINE void eig_find_joined(eig_stack *x) {
             mask below = eig_nowhere(), beside = below;
             for (intptr_t j = 0; j < x->n; j++) {
                 if (j == i) continue;
-                below |= x->joined[j] & ~lane_equal(num_size(x->h[j * x->step + i]), zero);
-                beside |= x->joined[j] & ~lane_equal(num_size(x->h[i * x->step + j]), zero);
+                below |= x->joined[j] & ~lane_equal(elem_size(x->h[j * x->step + i]), zero);
+                beside |= x->joined[j] & ~lane_equal(elem_size(x->h[i * x->step + j]), zero);
             }
             const mask alone = x->joined[i] & ~(below & beside);
             x->joined[i] &= ~alone;
@@ -98,7 +98,7 @@ INLINE void eig_find_joined(eig_stack *x) {
     }
 }
 
-INLINE vec eig_add_squares(num x, vec sum) {
+INLINE vec eig_add_squares(elem x, vec sum) {
     UNROLLED(int s = 0; s < PARTS; s++) {
         const vec part = lane_mul(((const vec *)&x)[s], lane_set(EIG_UNIT));
         sum = lane_fma(part, part, sum);
@@ -143,8 +143,8 @@ INLINE mask eig_balance_row(eig_stack *x, intptr_t i) {
     if (!lane_any(needed)) return needed;
     const vec down = lane_select(needed, back, one), up = lane_select(needed, f, one);
     x->balance[i] = lane_mul(x->balance[i], up);
-    for (intptr_t j = 0; j < n; j++) x->h[i * step + j] = num_scale(x->h[i * step + j], down);
-    for (intptr_t j = 0; j < n; j++) x->h[j * step + i] = num_scale(x->h[j * step + i], up);
+    for (intptr_t j = 0; j < n; j++) x->h[i * step + j] = elem_scale(x->h[i * step + j], down);
+    for (intptr_t j = 0; j < n; j++) x->h[j * step + i] = elem_scale(x->h[j * step + i], up);
     return needed;
 }
 
@@ -161,43 +161,43 @@ INLINE void eig_balance(eig_stack *x) {
 /* --- Hessenberg form ---------------------------------------------------------------------------------------------- */
 
 /* A few rows x become x H, H = I - tau v v^H, v_0 = 1: w = tau x v, x = x - w v^H. */
-INLINE void eig_reflect_rows(const num *v, num tau, num *x, intptr_t step, intptr_t count, const int rows) {
+INLINE void eig_reflect_rows(const elem *v, elem tau, elem *x, intptr_t step, intptr_t count, const int rows) {
     enum { MAX = 4 };
-    num w[MAX];
+    elem w[MAX];
     UNROLLED(int i = 0; i < rows; i++) w[i] = x[i * step];
     for (intptr_t j = 1; j < count; j++)
-        UNROLLED(int i = 0; i < rows; i++) w[i] = num_fma(x[i * step + j], v[j], w[i]);
+        UNROLLED(int i = 0; i < rows; i++) w[i] = elem_fma(x[i * step + j], v[j], w[i]);
     UNROLLED(int i = 0; i < rows; i++) {
-        w[i] = num_mul(w[i], tau);
-        x[i * step] = num_sub(x[i * step], w[i]);
+        w[i] = elem_mul(w[i], tau);
+        x[i * step] = elem_sub(x[i * step], w[i]);
     }
     for (intptr_t j = 1; j < count; j++) {
-        const num v_j = num_conj(v[j]);
-        UNROLLED(int i = 0; i < rows; i++) x[i * step + j] = num_fnma(w[i], v_j, x[i * step + j]);
+        const elem v_j = elem_conj(v[j]);
+        UNROLLED(int i = 0; i < rows; i++) x[i * step + j] = elem_fnma(w[i], v_j, x[i * step + j]);
     }
 }
 
 static void KERNEL(eig_reduce)(eig_stack *x) {
     const intptr_t n = x->n, step = x->step;
-    num v[SMM_MAX_ORDER], tau[SMM_MAX_ORDER];
+    elem v[SMM_MAX_ORDER], tau[SMM_MAX_ORDER];
     for (intptr_t k = 0; k + 2 < n; k++) {
         const intptr_t count = n - k - 1;
-        num *const column = x->h + (k + 1) * step + k;
+        elem *const column = x->h + (k + 1) * step + k;
         for (intptr_t i = 0; i < count; i++) v[i] = column[i * step];
-        tau[k] = numbers_reflector(v, 1, count);
+        tau[k] = elem_reflector(v, 1, count);
         for (intptr_t i = 0; i < count; i++) column[i * step] = v[i];
-        KERNEL(numbers_reflect)(v, 1, num_conj(tau[k]), column + 1, step, count, count);
+        KERNEL(elem_reflect)(v, 1, elem_conj(tau[k]), column + 1, step, count, count);
         intptr_t i = 0;
         for (; i + 4 <= n; i += 4) eig_reflect_rows(v, tau[k], x->h + i * step + k + 1, step, count, 4);
         for (; i < n; i++) eig_reflect_rows(v, tau[k], x->h + i * step + k + 1, step, count, 1);
     }
     for (intptr_t i = 0; i < n && x->vectors; i++)
-        for (intptr_t j = 0; j < n; j++) x->z[i * step + j] = num_set(i == j);
+        for (intptr_t j = 0; j < n; j++) x->z[i * step + j] = elem_set(i == j);
     for (intptr_t k = n - 3; k >= 0; k--) {
-        num *const column = x->h + (k + 1) * step + k;
+        elem *const column = x->h + (k + 1) * step + k;
         const intptr_t count = n - k - 1;
-        if (x->vectors) KERNEL(numbers_reflect)(column, step, tau[k], x->z + (k + 1) * (step + 1), step, count, count);
-        for (intptr_t i = 1; i < count; i++) column[i * step] = num_set(0);
+        if (x->vectors) KERNEL(elem_reflect)(column, step, tau[k], x->z + (k + 1) * (step + 1), step, count, count);
+        for (intptr_t i = 1; i < count; i++) column[i * step] = elem_set(0);
     }
 }
 
@@ -205,13 +205,13 @@ static void KERNEL(eig_reduce)(eig_stack *x) {
 
 /* Where h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
 INLINE mask eig_negligible(const eig_stack *x, intptr_t k) {
-    const num *const h = x->h + k * x->step + k, above = h[-x->step - 1], here = h[0];
+    const elem *const h = x->h + k * x->step + k, above = h[-x->step - 1], here = h[0];
     const vec ulp = lane_set(2 * ROUNDOFF), least = lane_set(smallest_normal() / ROUNDOFF);
-    const vec below = num_size(h[-1]), d = num_size(here);
+    const vec below = elem_size(h[-1]), d = elem_size(here);
     const mask tiny = ~lane_greater(below, least);
-    const mask small = ~lane_greater(below, lane_mul(ulp, lane_add(num_size(above), d)));
+    const mask small = ~lane_greater(below, lane_mul(ulp, lane_add(elem_size(above), d)));
     if (!lane_any(small & ~tiny)) return tiny;
-    const vec right = num_size(h[-x->step]), apart = num_size(num_sub(above, here));
+    const vec right = elem_size(h[-x->step]), apart = elem_size(elem_sub(above, here));
     const vec ab = lane_max(below, right), ba = lane_select(lane_greater(below, right), right, below);
     const vec aa = lane_max(apart, d), bb = lane_select(lane_greater(apart, d), d, apart), s = lane_add(aa, ab);
     const vec left = lane_mul(ba, lane_div(ab, s)), limit = lane_mul(ulp, lane_mul(bb, lane_div(aa, s)));
@@ -224,9 +224,9 @@ static bool KERNEL(eig_find_windows)(eig_stack *x) {
     for (intptr_t k = x->to; k >= 0 && lane_any(open); k--) {
         mask ends = open & eig_at_least(x->hi, lane_set((T)k));
         if (k) {
-            num *const below = x->h + k * x->step + k - 1;
+            elem *const below = x->h + k * x->step + k - 1;
             ends &= eig_negligible(x, k);
-            *below = num_select(ends, num_set(0), *below);
+            *below = elem_select(ends, elem_set(0), *below);
         }
         const mask done = ends & lane_greater(lane_set(EIG_WIDTH), lane_sub(x->hi, lane_set((T)k)));
         x->hi = lane_select(done, lane_set((T)(k - 1)), x->hi);
@@ -251,28 +251,28 @@ static bool KERNEL(eig_find_windows)(eig_stack *x) {
 }
 
 /* Element (row + i, row + j) of each lane's own row. */
-INLINE num eig_pick(const eig_stack *x, const int32_t *row, intptr_t i, intptr_t j) {
+INLINE elem eig_pick(const eig_stack *x, const int32_t *row, intptr_t i, intptr_t j) {
     T part[PARTS][LANES];
     for (int l = 0; l < LANES; l++) {
         const T *const p = (const T *)(x->h + (row[l] + i) * x->step + row[l] + j) + l;
         UNROLLED(int s = 0; s < PARTS; s++) part[s][l] = p[s * LANES];
     }
-    num y;
+    elem y;
     UNROLLED(int s = 0; s < PARTS; s++) ((vec *)&y)[s] = lane_load(part[s]);
     return y;
 }
 
 /* Rows k .. k+count-1 become H^H times them, columns H from the right. */
-INLINE void eig_reflect_both(eig_stack *x, const num *v, num tau, intptr_t k, const int count) {
+INLINE void eig_reflect_both(eig_stack *x, const elem *v, elem tau, intptr_t k, const int count) {
     const intptr_t n = x->n, step = x->step, end = x->vectors ? n : x->to + 1;
-    const num back = num_conj(tau);
-    num *const rows = x->h + k * step;
+    const elem back = elem_conj(tau);
+    elem *const rows = x->h + k * step;
     ROLLED(intptr_t j = k; j < end; j++) {
-        num s = rows[j];
-        UNROLLED(int i = 1; i < count; i++) s = num_fma(num_conj(v[i]), rows[i * step + j], s);
-        s = num_mul(back, s);
-        rows[j] = num_sub(rows[j], s);
-        UNROLLED(int i = 1; i < count; i++) rows[i * step + j] = num_fnma(v[i], s, rows[i * step + j]);
+        elem s = rows[j];
+        UNROLLED(int i = 1; i < count; i++) s = elem_fma(elem_conj(v[i]), rows[i * step + j], s);
+        s = elem_mul(back, s);
+        rows[j] = elem_sub(rows[j], s);
+        UNROLLED(int i = 1; i < count; i++) rows[i * step + j] = elem_fnma(v[i], s, rows[i * step + j]);
     }
     ROLLED(intptr_t i = x->vectors ? 0 : x->from; i <= min_of(k + count, n - 1); i++)
         eig_reflect_rows(v, tau, x->h + i * step + k, step, count, 1);
@@ -281,23 +281,23 @@ INLINE void eig_reflect_both(eig_stack *x, const num *v, num tau, intptr_t k, co
 }
 
 /* A sweep of the bulge that `start` begins. */
-INLINE void eig_chase(eig_stack *x, const num *start) {
+INLINE void eig_chase(eig_stack *x, const elem *start) {
     const intptr_t step = x->step;
     for (intptr_t k = x->from; k < x->to; k++) {
         const intptr_t count = min_of(EIG_BULGE, x->n - k);
         const mask starts = lane_equal(x->lo, lane_set((T)k));
         const mask active = x->works & eig_at_least(lane_set((T)k), x->lo) & lane_greater(x->hi, lane_set((T)k));
-        num *const column = x->h + k * step + k - 1; /* none if k is 0 */
-        num v[EIG_BULGE];
+        elem *const column = x->h + k * step + k - 1; /* none if k is 0 */
+        elem v[EIG_BULGE];
         UNROLLED(int i = 0; i < EIG_BULGE; i++) {
-            const num y = k && i < count ? num_select(starts, start[i], column[i * step]) : start[i];
-            v[i] = num_select(eig_at_least(x->hi, lane_set((T)(k + i))), y, num_set(0));
-            v[i] = num_select(active, v[i], num_set(1)); /* reflectors of tiny numbers take longer */
+            const elem y = k && i < count ? elem_select(starts, start[i], column[i * step]) : start[i];
+            v[i] = elem_select(eig_at_least(x->hi, lane_set((T)(k + i))), y, elem_set(0));
+            v[i] = elem_select(active, v[i], elem_set(1)); /* reflectors of tiny numbers take longer */
         }
-        const num tau = num_select(active, numbers_reflector(v, 1, EIG_BULGE), num_set(0));
+        const elem tau = elem_select(active, elem_reflector(v, 1, EIG_BULGE), elem_set(0));
         if (k) {
-            column[0] = num_select(active & ~starts, v[0], column[0]);
-            for (intptr_t i = 1; i < count; i++) column[i * step] = num_set(0);
+            column[0] = elem_select(active & ~starts, v[0], column[0]);
+            for (intptr_t i = 1; i < count; i++) column[i * step] = elem_set(0);
         }
         if (count == EIG_BULGE)
             eig_reflect_both(x, v, tau, k, EIG_BULGE);

@@ -1,5 +1,5 @@
 /* eig_lanes.h: eigenvalues and eigenvectors of general matrices, real and complex, LANES of them side by side:
- * Hessenberg form (eig_hessenberg.h), QR (eig_sweeps.h, eig_sweeps_numbers.h), and here the vectors of the triangle
+ * Hessenberg form (eig_hessenberg.h), QR (eig_sweeps.h, eig_sweeps_complex.h), and here the vectors of the triangle
  * that is left, by back substitution (LAPACK's trevc and geev). The triangle itself is the Schur form, which is not
  * balanced (gees). */
 
@@ -24,8 +24,8 @@ INLINE pair eig_enough(pair d, vec least) {
 
 /* y_i -= t_ik y_k for the rows above `rows`. */
 INLINE void eig_subtract_column(const eig_stack *x, pair *y, intptr_t k, pair y_k, intptr_t rows) {
-    const num *const t = x->h + k;
-    ROLLED(intptr_t i = 0; i < rows; i++) y[i] = num_fnma_pair(t[i * x->step], y_k, y[i]);
+    const elem *const t = x->h + k;
+    ROLLED(intptr_t i = 0; i < rows; i++) y[i] = elem_fnma_pair(t[i * x->step], y_k, y[i]);
 }
 
 #if !defined(REAL_DTYPE)
@@ -94,7 +94,7 @@ static intptr_t KERNEL(eig_solve)(const eig_stack *x, intptr_t j, pair w, pair *
 #endif
     eig_subtract_column(x, y, j, y[j], j);
     for (intptr_t i = j - 1; i >= 0; i--) {
-        const pair z = pair_sub(num_to_pair(x->h[i * (step + 1)]), w);
+        const pair z = pair_sub(elem_to_pair(x->h[i * (step + 1)]), w);
         pair here = eig_divide(y[i], eig_enough(z, small));
 #if !defined(REAL_DTYPE)
         mask block = eig_is_block(x, i), waits = eig_is_block(x, i - 1);
@@ -130,7 +130,7 @@ INLINE void eig_multiply_rows(const eig_stack *x, intptr_t i, const pair *y, int
     pair sum[MAX];
     UNROLLED(int r = 0; r < rows; r++) sum[r] = (pair){lane_set(0), lane_set(0)};
     ROLLED(intptr_t k = 0; k < count; k++)
-        UNROLLED(int r = 0; r < rows; r++) sum[r] = num_fma_pair(x->z[(i + r) * x->step + k], y[k], sum[r]);
+        UNROLLED(int r = 0; r < rows; r++) sum[r] = elem_fma_pair(x->z[(i + r) * x->step + k], y[k], sum[r]);
     UNROLLED(int r = 0; r < rows; r++) v[(i + r) * step] = pair_scale(sum[r], x->balance[i + r]);
 }
 
@@ -203,7 +203,8 @@ static void KERNEL(eigvals_lanes)(const smm_call *call, intptr_t first, intptr_t
 }
 
 /* One factor of A = Z T Z^H, with positive zeros. */
-INLINE void schur_store(const smm_operand *to, intptr_t q, const eig_stack *x, num *factor, vec times, intptr_t count) {
+INLINE void schur_store(const smm_operand *to, intptr_t q, const eig_stack *x, elem *factor, vec times,
+                        intptr_t count) {
     const intptr_t n = x->n, length = PARTS * n, step = PARTS * x->step;
     const vec zero = lane_set(0);
     vec *const parts = (vec *)factor;
@@ -211,8 +212,8 @@ INLINE void schur_store(const smm_operand *to, intptr_t q, const eig_stack *x, n
         for (intptr_t j = 0; j < length; j++)
             parts[i * step + j] = lane_add(lane_mul(parts[i * step + j], times), zero);
     gather_rows((lanes_matrix){parts, n, length, step}, length);
-    KERNEL(numbers_store)(to, q, factor, n, n, count);
-    KERNEL(numbers_fill_nan)(to, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
+    KERNEL(elem_store)(to, q, factor, n, n, count);
+    KERNEL(elem_fill_nan)(to, q, lane_select(lane_equal(times, times), zero, lane_set(1)), n, n, count);
 }
 
 static void KERNEL(schur_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {

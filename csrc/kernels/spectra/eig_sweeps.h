@@ -107,7 +107,7 @@ INLINE eig_block eig_standard_block(eig_block x) {
 /* The block of rows k and k + 1, where it is one. */
 static void KERNEL(eig_standardise)(eig_stack *x, intptr_t k) {
     const intptr_t n = x->n, step = x->step;
-    num *const here = x->h + k * step, *const next = here + step;
+    elem *const here = x->h + k * step, *const next = here + step;
     const mask has = ~lane_equal(next[k], lane_set(0));
     if (!lane_any(has)) return;
     const eig_block old = {here[k], here[k + 1], next[k], next[k + 1], lane_set(1), lane_set(0)};

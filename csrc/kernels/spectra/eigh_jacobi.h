@@ -1,7 +1,7 @@
 /* eigh_jacobi.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders up to EIGH_JACOBI_MAX, a
  * constant, LANES of them side by side: two-sided Jacobi rotations, which keep the relative accuracy of small
  * eigenvalues of graded definite matrices (Demmel and Veselic, SIAM J. Matrix Anal. Appl. 13, 1992). One text over the
- * numbers of reals.h and those of numbers.h.
+ * numbers of elements_real.h and those of elements_complex.h.
  *
  * The rotation of rows and columns i and j has the angle of which tan 2 phi = 2 |a_ij| / (a_ii - a_jj). Of the tangent
  * t = p / q of half of phi cosine and sine are (q^2 - p^2) / (q^2 + p^2) and 2 p q / (q^2 + p^2): orthogonal whatever
@@ -34,29 +34,29 @@ enum {
 /* LANES matrices under way. */
 typedef struct jacobi_stack {
     eigh_stack of; /* A in the upper triangle of a; d, which becomes w, back and info */
-    num a[JACOBI_SIZE], v[JACOBI_SIZE];
+    elem a[JACOBI_SIZE], v[JACOBI_SIZE];
 } jacobi_stack;
 
 /* Columns p and q, of which these are elements in a row. */
-INLINE void jacobi_turn(num *p, num *q, vec c, num s) {
-    const num x = *p, y = *q;
-    *p = num_fma(num_conj(s), y, num_scale(x, c));
-    *q = num_fnma(s, x, num_scale(y, c));
+INLINE void jacobi_turn(elem *p, elem *q, vec c, elem s) {
+    const elem x = *p, y = *q;
+    *p = elem_fma(elem_conj(s), y, elem_scale(x, c));
+    *q = elem_fnma(s, x, elem_scale(y, c));
 }
 
 /* Element (i, j) of A. */
-INLINE num jacobi_get(const num *a, intptr_t n, intptr_t i, intptr_t j) {
-    return i < j ? a[i * n + j] : num_conj(a[j * n + i]);
+INLINE elem jacobi_get(const elem *a, intptr_t n, intptr_t i, intptr_t j) {
+    return i < j ? a[i * n + j] : elem_conj(a[j * n + i]);
 }
-INLINE void jacobi_put(num *a, intptr_t n, intptr_t i, intptr_t j, num x) {
+INLINE void jacobi_put(elem *a, intptr_t n, intptr_t i, intptr_t j, elem x) {
     if (i < j)
         a[i * n + j] = x;
     else
-        a[j * n + i] = num_conj(x);
+        a[j * n + i] = elem_conj(x);
 }
 
 /* Rows and columns i and j, where |2 a_ij|^2 = square and a_ij is not negligible. */
-INLINE void jacobi_rotate(jacobi_stack *x, const intptr_t n, intptr_t i, intptr_t j, num twice, vec square,
+INLINE void jacobi_rotate(jacobi_stack *x, const intptr_t n, intptr_t i, intptr_t j, elem twice, vec square,
                           mask rotates, const bool vectors) {
     const vec zero = lane_set(0), above = x->of.d[i], below = x->of.d[j], gap = lane_sub(above, below);
     const mask down = lane_greater(zero, gap);
@@ -69,22 +69,22 @@ INLINE void jacobi_rotate(jacobi_stack *x, const intptr_t n, intptr_t i, intptr_
         along = lane_add(both, lane_select(down, lane_negate(rest), rest));
         x->of.d[i] = lane_add(above, more);
         x->of.d[j] = lane_sub(below, more);
-        x->a[i * n + j] = num_set(0);
+        x->a[i * n + j] = elem_set(0);
     }
     const vec back = lane_div(lane_set(2), lane_fma(along, along, square));
     const vec c = lane_select(rotates, lane_fnma(square, back, lane_set(1)), lane_set(1));
-    const num s = num_select(rotates, num_scale(twice, lane_mul(along, back)), num_set(0)), two = num_add(s, s);
+    const elem s = elem_select(rotates, elem_scale(twice, lane_mul(along, back)), elem_set(0)), two = elem_add(s, s);
     if (n > 2) {
-        const num a = x->a[i * n + j];
-        const vec half = lane_mul(lane_set((T)0.5), gap), l = num_add_dot(s, a, lane_mul(c, half));
-        const num k = num_add_scaled(s, lane_negate(half), num_scale(a, c));
-        x->of.d[i] = num_add_dot(two, k, above);
-        x->of.d[j] = num_add_dot(num_negate(two), k, below);
-        x->a[i * n + j] = num_add_scaled(s, lane_negate(l), num_scale(k, c));
+        const elem a = x->a[i * n + j];
+        const vec half = lane_mul(lane_set((T)0.5), gap), l = elem_add_dot(s, a, lane_mul(c, half));
+        const elem k = elem_add_scaled(s, lane_negate(half), elem_scale(a, c));
+        x->of.d[i] = elem_add_dot(two, k, above);
+        x->of.d[j] = elem_add_dot(elem_negate(two), k, below);
+        x->a[i * n + j] = elem_add_scaled(s, lane_negate(l), elem_scale(k, c));
     }
     UNROLLED(intptr_t r = 0; r < n; r++) {
         if (r != i && r != j) {
-            num p = jacobi_get(x->a, n, r, i), q = jacobi_get(x->a, n, r, j);
+            elem p = jacobi_get(x->a, n, r, i), q = jacobi_get(x->a, n, r, j);
             jacobi_turn(&p, &q, c, s);
             jacobi_put(x->a, n, r, i, p);
             jacobi_put(x->a, n, r, j, q);
@@ -94,12 +94,12 @@ INLINE void jacobi_rotate(jacobi_stack *x, const intptr_t n, intptr_t i, intptr_
 }
 INLINE void jacobi_rotate_all(jacobi_stack *x, const intptr_t n, intptr_t i, intptr_t j, const bool vectors) {
     mask rotates[JACOBI_GROUPS], any = lane_greater(lane_set(0), lane_set(0));
-    num twice[JACOBI_GROUPS];
+    elem twice[JACOBI_GROUPS];
     vec square[JACOBI_GROUPS];
     UNROLLED(int g = 0; g < JACOBI_GROUPS; g++) {
         const vec diagonal = lane_abs(lane_mul(x[g].of.d[i], x[g].of.d[j]));
-        twice[g] = num_add(x[g].a[i * n + j], x[g].a[i * n + j]);
-        square[g] = num_add_dot(twice[g], twice[g], lane_set(0));
+        twice[g] = elem_add(x[g].a[i * n + j], x[g].a[i * n + j]);
+        square[g] = elem_add_dot(twice[g], twice[g], lane_set(0));
         rotates[g] = lane_greater(lane_mul(square[g], lane_set(JACOBI_FAR)), diagonal) &
                      lane_greater(square[g], lane_set(JACOBI_FLOOR));
         x[g].of.info = lane_add(x[g].of.info, lane_select(rotates[g], lane_set(1), lane_set(0)));
@@ -130,7 +130,7 @@ INLINE void jacobi_load(const smm_call *call, intptr_t q, jacobi_stack *x, const
     const smm_operand from = eigh_columns(call);
     const strides s = strides_of(&from);
     if (count < LANES || s.row != 1 || s.col != n || s.batch != size) {
-        KERNEL(numbers_load)(x->a, &from, q, n, n, count);
+        KERNEL(elem_load)(x->a, &from, q, n, n, count);
         return;
     }
     vec y[JACOBI_SIZE], *const a = x->of.a;
@@ -151,11 +151,11 @@ INLINE void jacobi_begin(const smm_call *call, intptr_t q, jacobi_stack *x, cons
         UNROLLED(intptr_t j = i; j < n; j++) eigh_measure(&x->a[i * n + j], lower, i == j, &most, &nothing);
     eigh_scale_measured(&x->of, n, n, most, nothing);
     UNROLLED(intptr_t i = 0; i < n; i++)
-        UNROLLED(intptr_t j = i; j < n; j++) x->a[i * n + j] = num_scale(x->a[i * n + j], lane_set(JACOBI_UP));
-    UNROLLED(intptr_t i = 0; i < n; i++) x->of.d[i] = num_re(x->a[i * n + i]);
+        UNROLLED(intptr_t j = i; j < n; j++) x->a[i * n + j] = elem_scale(x->a[i * n + j], lane_set(JACOBI_UP));
+    UNROLLED(intptr_t i = 0; i < n; i++) x->of.d[i] = elem_re(x->a[i * n + i]);
     if (vectors)
         UNROLLED(intptr_t i = 0; i < n; i++)
-            UNROLLED(intptr_t j = 0; j < n; j++) x->v[i * n + j] = num_set(i == j);
+            UNROLLED(intptr_t j = 0; j < n; j++) x->v[i * n + j] = elem_set(i == j);
 }
 
 /* Ascending eigenvalues, and columns of V with them: neighbours are exchanged until all are in order. */
@@ -165,26 +165,26 @@ INLINE void jacobi_sort(jacobi_stack *x, const intptr_t n, const bool vectors) {
             const mask m = lane_greater(x->of.d[j], x->of.d[j + 1]);
             lane_exchange(m, &x->of.d[j], &x->of.d[j + 1]);
             if (vectors)
-                UNROLLED(intptr_t row = 0; row < n * n; row += n) num_exchange(m, &x->v[row + j], &x->v[row + j + 1]);
+                UNROLLED(intptr_t row = 0; row < n * n; row += n) elem_exchange(m, &x->v[row + j], &x->v[row + j + 1]);
         }
 }
 
 /* The largest element of column j of V, the first of equals, becomes positive. */
-INLINE void jacobi_turn_largest(num *v, const intptr_t n, intptr_t j) {
-    num largest = v[j];
-    vec rank = num_rank(largest), at = lane_set(0);
+INLINE void jacobi_turn_largest(elem *v, const intptr_t n, intptr_t j) {
+    elem largest = v[j];
+    vec rank = elem_rank(largest), at = lane_set(0);
     UNROLLED(intptr_t i = 1; i < n; i++) {
-        const vec other = num_rank(v[i * n + j]);
+        const vec other = elem_rank(v[i * n + j]);
         const mask more = lane_greater(other, rank);
-        largest = num_select(more, v[i * n + j], largest);
+        largest = elem_select(more, v[i * n + j], largest);
         rank = lane_select(more, other, rank);
         at = lane_select(more, lane_set((T)i), at);
     }
-    const vec size = num_size_of_rank(rank);
-    const num turn = num_turn(largest, size);
+    const vec size = elem_size_of_rank(rank);
+    const elem turn = elem_turn(largest, size);
     UNROLLED(intptr_t i = 0; i < n; i++) {
-        const num y = num_add(num_mul(v[i * n + j], turn), num_set(0));
-        v[i * n + j] = num_select(lane_equal(at, lane_set((T)i)), num_of(size), y);
+        const elem y = elem_add(elem_mul(v[i * n + j], turn), elem_set(0));
+        v[i * n + j] = elem_select(lane_equal(at, lane_set((T)i)), elem_of(size), y);
     }
 }
 
@@ -195,8 +195,8 @@ INLINE void jacobi_end(const smm_call *call, intptr_t q, jacobi_stack *x, const 
     const vec bad = eigh_store_values(call, q, &x->of, n, count, vectors);
     if (!vectors) return;
     UNROLLED(intptr_t j = 0; j < n; j++) jacobi_turn_largest(x->v, n, j);
-    KERNEL(numbers_store)(&call->eigh.v, q, x->v, n, n, count);
-    KERNEL(numbers_fill_nan)(&call->eigh.v, q, bad, n, n, count);
+    KERNEL(elem_store)(&call->eigh.v, q, x->v, n, n, count);
+    KERNEL(elem_fill_nan)(&call->eigh.v, q, bad, n, n, count);
 }
 
 /* Where matrices are left for one group, the other does the same. */

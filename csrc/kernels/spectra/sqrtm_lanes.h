@@ -87,15 +87,15 @@ INLINE void sqrtm_store(const smm_call *call, intptr_t q, const eig_stack *x, co
     smm_operand to = call->sqrtm.x;
     for (intptr_t i = 0; i < n; i++, to.data = (char *)to.data + to.row) {
         pair row[SMM_MAX_ORDER], own[SMM_MAX_ORDER];
-        const num *const z = x->z + i * x->step;
+        const elem *const z = x->z + i * x->step;
         for (intptr_t j = 0; j < n; j++) {
             row[j] = (pair){zero, zero};
             ROLLED(intptr_t k = 0; k <= min_of(PARTS > 1 ? j : j + 1, n - 1); k++)
-                row[j] = num_fma_pair(z[k], y->u[k * y->step + j], row[j]);
+                row[j] = elem_fma_pair(z[k], y->u[k * y->step + j], row[j]);
         }
         for (intptr_t j = 0; j < n; j++) {
             pair sum = {zero, zero};
-            ROLLED(intptr_t k = 0; k < n; k++) sum = num_fma_pair(num_conj(x->z[j * x->step + k]), row[k], sum);
+            ROLLED(intptr_t k = 0; k < n; k++) sum = elem_fma_pair(elem_conj(x->z[j * x->step + k]), row[k], sum);
             own[j] = (pair){lane_add(lane_mul(sum.re, times), zero), lane_add(lane_mul(sum.im, times), zero)};
         }
         KERNEL(pairs_store)(&to, q, own, 1, n, count);

@@ -9,48 +9,48 @@
 /* --- A = Q B P^H -------------------------------------------------------------------------------------------------- */
 
 /* w = tau v^H A of a few columns, which is what H takes off row 0 of A; A's other rows stay as they are. */
-INLINE void bidiagonal_project(reflection h, num *x, intptr_t step, num *w, const int width) {
-    num sum[BIDIAGONAL_COLUMNS];
+INLINE void bidiagonal_project(reflection h, elem *x, intptr_t step, elem *w, const int width) {
+    elem sum[BIDIAGONAL_COLUMNS];
     UNROLLED(int j = 0; j < width; j++) sum[j] = x[j];
-    ROLLED(intptr_t i = 1; i < h.count; i++) add_products(sum, num_conj(h.v[i * h.step]), x + i * step, width);
+    ROLLED(intptr_t i = 1; i < h.count; i++) add_products(sum, elem_conj(h.v[i * h.step]), x + i * step, width);
     UNROLLED(int j = 0; j < width; j++) {
-        w[j] = num_mul(h.tau, sum[j]);
-        x[j] = num_sub(x[j], w[j]);
+        w[j] = elem_mul(h.tau, sum[j]);
+        x[j] = elem_sub(x[j], w[j]);
     }
 }
 
 /* A few rows x = x - v_i w of A, and then of A G, where G = I - tau u u^H, u_0 = 1. */
-INLINE void bidiagonal_update(num *x, intptr_t step, const num *v, const num *w, const num *u, num tau, intptr_t cols,
-                              const int height) {
-    num sum[BIDIAGONAL_ROWS], of[BIDIAGONAL_ROWS];
+INLINE void bidiagonal_update(elem *x, intptr_t step, const elem *v, const elem *w, const elem *u, elem tau,
+                              intptr_t cols, const int height) {
+    elem sum[BIDIAGONAL_ROWS], of[BIDIAGONAL_ROWS];
     UNROLLED(int i = 0; i < height; i++) {
         of[i] = v[i * step];
-        sum[i] = x[i * step] = num_fnma(of[i], w[0], x[i * step]);
+        sum[i] = x[i * step] = elem_fnma(of[i], w[0], x[i * step]);
     }
     ROLLED(intptr_t j = 1; j < cols; j++) {
-        const num w_j = w[j], u_j = u[j];
+        const elem w_j = w[j], u_j = u[j];
         UNROLLED(int i = 0; i < height; i++) {
-            const num y = x[i * step + j] = num_fnma(of[i], w_j, x[i * step + j]);
-            sum[i] = num_fma(u_j, y, sum[i]);
+            const elem y = x[i * step + j] = elem_fnma(of[i], w_j, x[i * step + j]);
+            sum[i] = elem_fma(u_j, y, sum[i]);
         }
     }
     UNROLLED(int i = 0; i < height; i++) {
-        sum[i] = num_mul(tau, sum[i]);
-        x[i * step] = num_sub(x[i * step], sum[i]);
+        sum[i] = elem_mul(tau, sum[i]);
+        x[i * step] = elem_sub(x[i * step], sum[i]);
     }
     ROLLED(intptr_t j = 1; j < cols; j++) {
-        const num u_j = num_conj(u[j]);
-        UNROLLED(int i = 0; i < height; i++) x[i * step + j] = num_fnma(u_j, sum[i], x[i * step + j]);
+        const elem u_j = elem_conj(u[j]);
+        UNROLLED(int i = 0; i < height; i++) x[i * step + j] = elem_fnma(u_j, sum[i], x[i * step + j]);
     }
 }
 
 /* Step k: a reflector from the left for column k, and one from the right for the conjugate of row k right of its
  * diagonal. */
-INLINE void bidiagonal_reduce_row(numbers_matrix a, bidiagonal *b, num *tau, intptr_t k) {
-    num w[SMM_MAX_ORDER], *const x = a.at + k * a.step + k, *const u = x + 1;
-    const reflection h = {x, a.step, a.m - k, num_conj(reflector(x, a.step, a.m - k, false))};
+INLINE void bidiagonal_reduce_row(elem_matrix a, bidiagonal *b, elem *tau, intptr_t k) {
+    elem w[SMM_MAX_ORDER], *const x = a.at + k * a.step + k, *const u = x + 1;
+    const reflection h = {x, a.step, a.m - k, elem_conj(reflector(x, a.step, a.m - k, false))};
     const intptr_t cols = a.n - k - 1;
-    b->d[k] = num_re(x[0]);
+    b->d[k] = elem_re(x[0]);
     if (!cols) return;
     intptr_t j = 0, i = 1;
     ROLLED(; j + BIDIAGONAL_COLUMNS <= cols; j += BIDIAGONAL_COLUMNS)
@@ -61,14 +61,14 @@ INLINE void bidiagonal_reduce_row(numbers_matrix a, bidiagonal *b, num *tau, int
     }
     ROLLED(; j < cols; j++) bidiagonal_project(h, u + j, a.step, w + j, 1);
     if (PARTS > 1)
-        ROLLED(j = 0; j < cols; j++) u[j] = num_conj(u[j]);
+        ROLLED(j = 0; j < cols; j++) u[j] = elem_conj(u[j]);
     tau[k] = reflector(u, 1, cols, false);
-    b->e[k] = num_re(u[0]);
+    b->e[k] = elem_re(u[0]);
     ROLLED(; i + BIDIAGONAL_ROWS <= h.count; i += BIDIAGONAL_ROWS)
         bidiagonal_update(u + i * a.step, a.step, x + i * a.step, w, u, tau[k], cols, BIDIAGONAL_ROWS);
     ROLLED(; i < h.count; i++) bidiagonal_update(u + i * a.step, a.step, x + i * a.step, w, u, tau[k], cols, 1);
 }
-SHARED void KERNEL(bidiagonal_reduce)(numbers_matrix a, bidiagonal *b, num *tau) {
+SHARED void KERNEL(bidiagonal_reduce)(elem_matrix a, bidiagonal *b, elem *tau) {
     ROLLED(intptr_t k = 0; k < a.n; k++) bidiagonal_reduce_row(a, b, tau, k);
 }
 
@@ -107,7 +107,7 @@ SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr
 }
 
 typedef struct svd_bidiagonal_workspace {
-    num a[BIDIAGONAL_GROUPS][QR_WORKSPACE], x[BIDIAGONAL_GROUPS][QR_WORKSPACE];
+    elem a[BIDIAGONAL_GROUPS][QR_WORKSPACE], x[BIDIAGONAL_GROUPS][QR_WORKSPACE];
     svd_stack stack[BIDIAGONAL_GROUPS];
     bidiagonal b[BIDIAGONAL_GROUPS];
     eigh_turns turns[2][BIDIAGONAL_GROUPS];

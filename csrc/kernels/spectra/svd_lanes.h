@@ -16,51 +16,51 @@
 
 /* LANES matrices under way: m x n, m >= n. */
 typedef struct svd_stack {
-    num *a;                  /* A, then A V, then U */
-    num *x;                  /* A P, then R, whose rows are rotated */
-    num *v;                  /* V */
+    elem *a;                 /* A, then A V, then U */
+    elem *x;                 /* A P, then R, whose rows are rotated */
+    elem *v;                 /* V */
     vec perm[SMM_MAX_ORDER]; /* the column of A that column j of A P was */
     vec s[SMM_MAX_ORDER];
-    num tau[SMM_MAX_ORDER];
+    elem tau[SMM_MAX_ORDER];
     vec back, info; /* back undoes the scaling of A, and is NaN where that is not finite */
 } svd_stack;
 
 /* One of the three; sizes are arguments, so that they may be constants. */
-INLINE numbers_matrix svd_matrix(num *at, intptr_t m, intptr_t n, const bool unrolled) {
-    return (numbers_matrix){at, m, n, unrolled ? n : row_step(n)};
+INLINE elem_matrix svd_matrix(elem *at, intptr_t m, intptr_t n, const bool unrolled) {
+    return (elem_matrix){at, m, n, unrolled ? n : row_step(n)};
 }
 
 /* --- A P = Q R ---------------------------------------------------------------------------------------------------- */
 
 /* Matrices, times a power of two that brings them to about 1; zero where they are not finite. The result undoes that,
  * or is NaN. */
-INLINE void numbers_measure(num x, vec *most, vec *nothing) {
-    *most = num_largest(x, *most);
-    *nothing = num_taint(x, *nothing);
+INLINE void elem_measure(elem x, vec *most, vec *nothing) {
+    *most = elem_largest(x, *most);
+    *nothing = elem_taint(x, *nothing);
 }
-INLINE vec numbers_load_scaled(num *a, const smm_operand *from, intptr_t q, intptr_t m, intptr_t n, intptr_t count,
-                               const bool unrolled) {
+INLINE vec elem_load_scaled(elem *a, const smm_operand *from, intptr_t q, intptr_t m, intptr_t n, intptr_t count,
+                            const bool unrolled) {
     const intptr_t size = m * n;
     vec most = lane_set(0), nothing = lane_set(0);
-    KERNEL(numbers_load)(a, from, q, m, n, count);
+    KERNEL(elem_load)(a, from, q, m, n, count);
     if (unrolled)
-        UNROLLED(intptr_t e = 0; e < size; e++) numbers_measure(a[e], &most, &nothing);
+        UNROLLED(intptr_t e = 0; e < size; e++) elem_measure(a[e], &most, &nothing);
     else
-        ROLLED(intptr_t e = 0; e < size; e++) numbers_measure(a[e], &most, &nothing);
+        ROLLED(intptr_t e = 0; e < size; e++) elem_measure(a[e], &most, &nothing);
     const mask finite = lane_equal(nothing, lane_set(0));
     const vec scale = lane_scale_to_one(most);
     if (__builtin_expect(lane_any(~(finite & lane_equal(scale, lane_set(1)))), 0))
-        ROLLED(intptr_t e = 0; e < size; e++) a[e] = num_select(finite, num_scale(a[e], scale), num_set(0));
+        ROLLED(intptr_t e = 0; e < size; e++) a[e] = elem_select(finite, elem_scale(a[e], scale), elem_set(0));
     return lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
 }
 INLINE void svd_load(const svd_operands *o, intptr_t q, svd_stack *x, intptr_t m, intptr_t n, intptr_t count,
                      const bool unrolled) {
-    x->back = numbers_load_scaled(x->a, &o->a, q, m, n, count, unrolled);
-    if (!unrolled) spread_rows(numbers_parts(svd_matrix(x->a, m, n, false)));
+    x->back = elem_load_scaled(x->a, &o->a, q, m, n, count, unrolled);
+    if (!unrolled) spread_rows(elem_parts(svd_matrix(x->a, m, n, false)));
 }
 
 /* Number place_l of `to` gets lane l of x. */
-INLINE void numbers_scatter(num *to, const int32_t *place, num x) {
+INLINE void elem_scatter(elem *to, const int32_t *place, elem x) {
 #if defined(REAL_DTYPE)
     int32_t at[LANES];
     UNROLLED(int l = 0; l < LANES; l++) at[l] = PARTS * place[l];
@@ -78,14 +78,14 @@ INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
     vec squares[SVD_JACOBI_MAX];
     for (intptr_t j = 0; j < n; j++) squares[j] = lane_set(0);
     for (intptr_t i = 0; i < m; i++)
-        for (intptr_t j = 0; j < n; j++) squares[j] = num_add_square(x->a[i * step + j], squares[j]);
+        for (intptr_t j = 0; j < n; j++) squares[j] = elem_add_square(x->a[i * step + j], squares[j]);
     svd_places(place, squares, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->perm, place[j], lane_set((T)j));
     if (m <= SVD_JACOBI_MAX) {
         vec largest[SVD_JACOBI_MAX];
         for (intptr_t i = 0; i < m; i++) {
             largest[i] = lane_set(0);
-            for (intptr_t j = 0; j < n; j++) largest[i] = num_largest(x->a[i * step + j], largest[i]);
+            for (intptr_t j = 0; j < n; j++) largest[i] = elem_largest(x->a[i * step + j], largest[i]);
         }
         svd_places(row, largest, m);
     }
@@ -94,19 +94,19 @@ INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
             int32_t at[LANES];
             UNROLLED(int l = 0; l < LANES; l++)
                 at[l] = (m <= SVD_JACOBI_MAX ? row[i][l] : (int32_t)i) * (int32_t)step + place[j][l];
-            numbers_scatter(x->x, at, x->a[i * step + j]);
+            elem_scatter(x->x, at, x->a[i * step + j]);
         }
 }
 
 INLINE void svd_reduce(svd_stack *x, intptr_t m, intptr_t n, const bool unrolled, bool cold, const T *next) {
-    const numbers_matrix r = svd_matrix(x->x, m, n, unrolled);
+    const elem_matrix r = svd_matrix(x->x, m, n, unrolled);
     qr_factor(r, x->tau, unrolled, cold, next);
     if (unrolled)
         UNROLLED(intptr_t i = 1; i < n; i++)
-            UNROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = num_set(0);
+            UNROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = elem_set(0);
     else
         ROLLED(intptr_t i = 1; i < n; i++)
-            ROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = num_set(0);
+            ROLLED(intptr_t j = 0; j < i; j++) r.at[i * r.step + j] = elem_set(0);
 }
 
 /* --- Rotations ---------------------------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ INLINE void svd_reduce(svd_stack *x, intptr_t m, intptr_t n, const bool unrolled
 #if defined(REAL_DTYPE)
 /* x and y become orthogonal, x the longer, after y is multiplied by a number of magnitude 1: the product x y^H is p |x
  * y^H|, and rows x and p y are rotated. */
-INLINE void svd_rotate(num *x, num *y, vec *info, vec tolerance_squared, intptr_t n) {
+INLINE void svd_rotate(elem *x, elem *y, vec *info, vec tolerance_squared, intptr_t n) {
     const vec zero = lane_set(0), one = lane_set(1);
     vec re[2] = {zero, zero}, im[2] = {zero, zero}, xx[2] = {zero, zero}, yy[2] = {zero, zero};
     for (intptr_t k = 0; k < n; k++) {
@@ -127,19 +127,19 @@ INLINE void svd_rotate(num *x, num *y, vec *info, vec tolerance_squared, intptr_
         im[0] = lane_fma(x[k].im, y[k].re, im[0]);
         im[1] = lane_fma(x[k].re, y[k].im, im[1]);
     }
-    const num xy = {lane_add(re[0], re[1]), lane_sub(im[0], im[1])};
+    const elem xy = {lane_add(re[0], re[1]), lane_sub(im[0], im[1])};
     const vec most = lane_max(lane_abs(xy.re), lane_abs(xy.im)); /* squares might underflow */
-    const num unit = {lane_div(xy.re, most), lane_div(xy.im, most)};
+    const elem unit = {lane_div(xy.re, most), lane_div(xy.im, most)};
     const vec length = lane_sqrt(lane_fma(unit.im, unit.im, lane_mul(unit.re, unit.re)));
     const vec size = lane_select(lane_equal(most, zero), zero, lane_mul(most, length));
     svd_pair p = {.xx = lane_add(xx[0], xx[1]), .yy = lane_add(yy[0], yy[1]), .xy = size};
     svd_turn(&p, tolerance_squared);
     *info = lane_add(*info, lane_select(p.rotates, one, zero));
     if (!lane_any(p.rotates)) return;
-    const num phase = {lane_select(p.rotates, lane_div(unit.re, length), one),
-                       lane_select(p.rotates, lane_div(unit.im, length), zero)};
+    const elem phase = {lane_select(p.rotates, lane_div(unit.re, length), one),
+                        lane_select(p.rotates, lane_div(unit.im, length), zero)};
     for (intptr_t k = 0; k < n; k++) {
-        y[k] = num_mul(phase, y[k]);
+        y[k] = elem_mul(phase, y[k]);
         eigh_rotate_row(&x[k].re, &y[k].re, p.c, p.s);
         eigh_rotate_row(&x[k].im, &y[k].im, p.c, p.s);
     }
@@ -257,15 +257,15 @@ INLINE void svd_iterate_few(svd_stack *x, const intptr_t n) {
 #endif
 
 /* |x|, of contiguous elements; scaled where squares are out of range. */
-INLINE vec svd_length(const num *x, intptr_t n, const bool unrolled) {
+INLINE vec svd_length(const elem *x, intptr_t n, const bool unrolled) {
     const vec one = lane_set(1), low = lane_set(SQUARES_LOW);
-    const vec squares = num_add_square(x[0], sum_of_squares(x, 1, n, unrolled));
+    const vec squares = elem_add_square(x[0], sum_of_squares(x, 1, n, unrolled));
     if (__builtin_expect(!lane_any(lane_greater(low, squares)), 1)) return lane_sqrt(squares);
     const mask small = lane_greater(low, squares);
     const vec up = lane_select(small, lane_set(SCALE_UP), one), down = lane_select(small, lane_set(SCALE_DOWN), one);
-    num y[SMM_MAX_ORDER];
-    for (intptr_t k = 0; k < n; k++) y[k] = num_scale(x[k], up);
-    return lane_mul(lane_sqrt(num_add_square(y[0], sum_of_squares(y, 1, n, false))), down);
+    elem y[SMM_MAX_ORDER];
+    for (intptr_t k = 0; k < n; k++) y[k] = elem_scale(x[k], up);
+    return lane_mul(lane_sqrt(elem_add_square(y[0], sum_of_squares(y, 1, n, false))), down);
 }
 
 /* --- V, s and U --------------------------------------------------------------------------------------------------- */
@@ -285,30 +285,30 @@ INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
         for (intptr_t k = 0; k < n; k++) {
             int32_t at[LANES];
             UNROLLED(int l = 0; l < LANES; l++) at[l] = row[k][l] + place[j][l];
-            numbers_scatter(x->v, at, num_conj(x->x[j * step + k]));
+            elem_scatter(x->v, at, elem_conj(x->x[j * step + k]));
         }
 }
 
 /* A = A V, row by row. */
-INLINE void svd_multiply_row(num *row, const num *v, intptr_t step, intptr_t n, const bool unrolled) {
-    num y[SMM_MAX_ORDER];
+INLINE void svd_multiply_row(elem *row, const elem *v, intptr_t step, intptr_t n, const bool unrolled) {
+    elem y[SMM_MAX_ORDER];
     if (unrolled) {
-        UNROLLED(intptr_t j = 0; j < n; j++) y[j] = num_mul(row[0], v[j]);
+        UNROLLED(intptr_t j = 0; j < n; j++) y[j] = elem_mul(row[0], v[j]);
         UNROLLED(intptr_t k = 1; k < n; k++)
-            UNROLLED(intptr_t j = 0; j < n; j++) y[j] = num_fma(row[k], v[k * step + j], y[j]);
+            UNROLLED(intptr_t j = 0; j < n; j++) y[j] = elem_fma(row[k], v[k * step + j], y[j]);
         UNROLLED(intptr_t j = 0; j < n; j++) row[j] = y[j];
         return;
     }
     intptr_t j = 0;
     ROLLED(; j + REFLECTED <= n; j += REFLECTED) {
-        num sum[REFLECTED];
-        UNROLLED(int c = 0; c < REFLECTED; c++) sum[c] = num_mul(row[0], v[j + c]);
+        elem sum[REFLECTED];
+        UNROLLED(int c = 0; c < REFLECTED; c++) sum[c] = elem_mul(row[0], v[j + c]);
         ROLLED(intptr_t k = 1; k < n; k++) add_products(sum, row[k], v + k * step + j, REFLECTED);
         UNROLLED(int c = 0; c < REFLECTED; c++) y[j + c] = sum[c];
     }
     ROLLED(; j < n; j++) {
-        num sum = num_mul(row[0], v[j]);
-        ROLLED(intptr_t k = 1; k < n; k++) sum = num_fma(row[k], v[k * step + j], sum);
+        elem sum = elem_mul(row[0], v[j]);
+        ROLLED(intptr_t k = 1; k < n; k++) sum = elem_fma(row[k], v[k * step + j], sum);
         y[j] = sum;
     }
     ROLLED(j = 0; j < n; j++) row[j] = y[j];
@@ -317,7 +317,7 @@ INLINE void svd_multiply_row(num *row, const num *v, intptr_t step, intptr_t n, 
 /* U of A V = U R, with a sign for each column that makes the diagonal of R positive. */
 INLINE void svd_factor_large(svd_stack *x, vec *sign, intptr_t m, intptr_t n, const bool unrolled) {
     const vec one = lane_set(1), zero = lane_set(0);
-    const numbers_matrix a = svd_matrix(x->a, m, n, unrolled), v = svd_matrix(x->v, n, n, unrolled);
+    const elem_matrix a = svd_matrix(x->a, m, n, unrolled), v = svd_matrix(x->v, n, n, unrolled);
     if (unrolled)
         UNROLLED(intptr_t i = 0; i < a.m; i++) svd_multiply_row(a.at + i * a.step, v.at, v.step, a.n, true);
     else
@@ -325,23 +325,23 @@ INLINE void svd_factor_large(svd_stack *x, vec *sign, intptr_t m, intptr_t n, co
     qr_factor(a, x->tau, unrolled, false, NULL);
     if (unrolled)
         UNROLLED(intptr_t j = 0; j < n; j++)
-            sign[j] = lane_select(lane_greater(zero, num_re(a.at[j * a.step + j])), lane_set(-1), one);
+            sign[j] = lane_select(lane_greater(zero, elem_re(a.at[j * a.step + j])), lane_set(-1), one);
     else
         ROLLED(intptr_t j = 0; j < n; j++)
-            sign[j] = lane_select(lane_greater(zero, num_re(a.at[j * a.step + j])), lane_set(-1), one);
+            sign[j] = lane_select(lane_greater(zero, elem_re(a.at[j * a.step + j])), lane_set(-1), one);
 }
 
 #if defined(REAL_DTYPE)
 /* V, instead of its factors; the largest element of each column, the first of equals, is positive. */
 INLINE void svd_form_small(svd_stack *x, intptr_t n, const bool unrolled) {
-    num *const at = x->x;
-    const numbers_matrix v = svd_matrix(x->v, n, n, unrolled);
+    elem *const at = x->x;
+    const elem_matrix v = svd_matrix(x->v, n, n, unrolled);
     qr_factor(v, x->tau, unrolled, false, NULL);
     KERNEL(q_columns)(at, 0, n, v, x->tau);
     for (intptr_t j = 0; j < n; j++) {
-        pairs_largest most = {num_set(1), lane_set(0), lane_set(-1)};
+        pairs_largest most = {elem_set(1), lane_set(0), lane_set(-1)};
         for (intptr_t i = 0; i < n; i++) pairs_consider(&most, at[i * n + j], i);
-        const num phase = pairs_phase(&most);
+        const elem phase = pairs_phase(&most);
         const vec size = lane_sqrt(most.square);
         for (intptr_t i = 0; i < n; i++) v.at[i * v.step + j] = pairs_turn(&most, phase, size, at[i * n + j], i);
     }
@@ -350,17 +350,17 @@ INLINE void svd_form_small(svd_stack *x, intptr_t n, const bool unrolled) {
 /* U, as many columns at a time as there is room for in x->x. */
 INLINE void svd_store_large(const svd_operands *o, intptr_t q, svd_stack *x, const vec *sign, intptr_t count) {
     const intptr_t m = o->m, n = o->n, most = QR_ELEMENTS / m;
-    const numbers_matrix a = svd_matrix(x->a, m, n, false);
+    const elem_matrix a = svd_matrix(x->a, m, n, false);
     for (intptr_t j = 0, width; j < o->k; j += width) {
         width = min_of(most, o->k - j);
         KERNEL(q_columns)(x->x, j, width, a, x->tau);
         for (intptr_t c = 0; c < width && j + c < n; c++)
             for (intptr_t i = 0; i < m; i++) {
-                num *const y = &x->x[i * width + c];
-                *y = num_add(num_scale(*y, sign[j + c]), num_set(0));
+                elem *const y = &x->x[i * width + c];
+                *y = elem_add(elem_scale(*y, sign[j + c]), elem_set(0));
             }
-        const smm_operand columns = numbers_columns(o->large, j);
-        KERNEL(numbers_store)(&columns, q, x->x, m, width, count);
+        const smm_operand columns = elem_columns(o->large, j);
+        KERNEL(elem_store)(&columns, q, x->x, m, width, count);
     }
 }
 #else
@@ -509,7 +509,7 @@ INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, b
 #endif
 
 typedef struct svd_workspace {
-    num a[QR_WORKSPACE], x[QR_WORKSPACE], v[QR_WORKSPACE];
+    elem a[QR_WORKSPACE], x[QR_WORKSPACE], v[QR_WORKSPACE];
 } svd_workspace;
 static intptr_t KERNEL(svd_lanes_workspace)(const smm_call *call) {
     (void)call;
@@ -521,12 +521,12 @@ INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, v
                               intptr_t count, const bool unrolled) {
     vec sign[SMM_MAX_ORDER];
     svd_factor_large(x, sign, m, n, unrolled);
-    gather_rows(numbers_parts(svd_matrix(x->v, n, n, false)), PARTS * n);
-    for (intptr_t e = 0; e < n * n && PARTS > 1; e++) x->v[e] = num_add(num_conj(x->v[e]), num_set(0));
-    KERNEL(numbers_store)(&o->small, q, x->v, n, n, count);
+    gather_rows(elem_parts(svd_matrix(x->v, n, n, false)), PARTS * n);
+    for (intptr_t e = 0; e < n * n && PARTS > 1; e++) x->v[e] = elem_add(elem_conj(x->v[e]), elem_set(0));
+    KERNEL(elem_store)(&o->small, q, x->v, n, n, count);
     svd_store_large(o, q, x, sign, count);
-    KERNEL(numbers_fill_nan)(&o->small, q, bad, n, n, count);
-    KERNEL(numbers_fill_nan)(&o->large, q, bad, m, o->k, count);
+    KERNEL(elem_fill_nan)(&o->small, q, bad, n, n, count);
+    KERNEL(elem_fill_nan)(&o->large, q, bad, m, o->k, count);
 }
 
 INLINE void svd_lanes_of(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors,
@@ -552,7 +552,7 @@ INLINE void svd_lanes_of(const smm_call *call, intptr_t first, intptr_t last, bo
 /* A constant order. */
 INLINE void svd_lanes_few(const smm_call *call, intptr_t first, intptr_t last, bool cold, const intptr_t n,
                           const bool vectors) {
-    num a[SVD_FEW * SVD_FEW], x[SVD_FEW * SVD_FEW], v[SVD_FEW * SVD_FEW];
+    elem a[SVD_FEW * SVD_FEW], x[SVD_FEW * SVD_FEW], v[SVD_FEW * SVD_FEW];
     svd_lanes_of(call, first, last, cold, vectors, (svd_stack){.a = a, .x = x, .v = v}, n, n, true);
 }
 #endif

@@ -5,13 +5,13 @@
 
 /* A and its transpose, which takes sums along rows: both undergo the same. */
 typedef struct svd_single_sides {
-    numbers_matrix a, across;
+    elem_matrix a, across;
 } svd_single_sides;
 
 /* What a step leaves to be taken off: v w^T, then y u^H. */
 typedef struct svd_single_step {
-    num *v, *y, *conj_u;                     /* spread */
-    num *v_row, *y_row, *w_row, *conj_u_row; /* as rows */
+    elem *v, *y, *conj_u;                     /* spread */
+    elem *v_row, *y_row, *w_row, *conj_u_row; /* as rows */
 } svd_single_step;
 INLINE svd_single_step svd_single_step_of(single_room *x, int k) {
     return (svd_single_step){x->spread[3 * k],  x->spread[3 * k + 1], x->spread[3 * k + 2], x->row[4 * k],
@@ -20,32 +20,32 @@ INLINE svd_single_step svd_single_step_of(single_room *x, int k) {
 
 /* Reflectors from the right stay in rows of A right of the diagonal. Each side takes off what the last step left and
  * sums for this one in a pass. */
-SHARED void KERNEL(svd_single_reduce)(svd_single_sides x, bidiagonal *b, num *tau, single_room *room) {
+SHARED void KERNEL(svd_single_reduce)(svd_single_sides x, bidiagonal *b, elem *tau, single_room *room) {
     const intptr_t m = x.a.m, n = x.a.n;
-    num *const weight = room->spread[6], *const u = room->spread[7], *const w = room->spread[8];
-    single_zero(room->row[0], sizeof room->row / sizeof(num));
+    elem *const weight = room->spread[6], *const u = room->spread[7], *const w = room->spread[8];
+    single_zero(room->row[0], sizeof room->row / sizeof(elem));
     single_zero(svd_single_step_of(room, 1).conj_u, n); /* before the first step there is nothing */
     for (intptr_t k = 0; k < n; k++) {
         const svd_single_step old = svd_single_step_of(room, (k + 1) % 2), now = svd_single_step_of(room, k % 2);
-        num *const row = x.a.at + k * x.a.step, *const column = x.across.at + k * x.across.step;
+        elem *const row = x.a.at + k * x.a.step, *const column = x.across.at + k * x.across.step;
         single_spread(now.v, column, k, m);
-        const num left = num_conj(reflector(now.v + k, 1, m - k, false));
-        b->d[k] = num_re(now.v[k]);
+        const elem left = elem_conj(reflector(now.v + k, 1, m - k, false));
+        b->d[k] = elem_re(now.v[k]);
         if (k + 1 == n) break;
-        now.v[k] = num_set(1);
+        now.v[k] = elem_set(1);
         single_conjugate(weight, now.v, k, m);
         single_collect(now.v_row, now.v, k, m);
 
         const single_outer of_a[2] = {{old.v, old.w_row, true}, {old.y, old.conj_u_row, false}};
         single_pass(x.a, k + 1, k, k ? k : m, of_a, 2, weight, SINGLE_BEGIN, now.w_row);
         single_multiply_row(now.w_row, left, k + 1, n);
-        for (intptr_t c = (k + 1) / LANES; c < single_blocks(n); c++) row[c] = num_sub(row[c], now.w_row[c]);
+        for (intptr_t c = (k + 1) / LANES; c < single_blocks(n); c++) row[c] = elem_sub(row[c], now.w_row[c]);
 
         single_spread(u, row, k + 1, n);
         single_conjugate(u, u, k + 1, n);
         tau[k] = reflector(u + k + 1, 1, n - k - 1, false);
-        b->e[k] = num_re(u[k + 1]);
-        u[k + 1] = num_set(1);
+        b->e[k] = elem_re(u[k + 1]);
+        u[k + 1] = elem_set(1);
         single_collect(row, u, k + 1, n);
         single_conjugate(now.conj_u, u, k + 1, n);
         single_collect(now.conj_u_row, now.conj_u, k + 1, n);
@@ -57,15 +57,15 @@ SHARED void KERNEL(svd_single_reduce)(svd_single_sides x, bidiagonal *b, num *ta
         single_multiply_row(now.y_row, tau[k], first, m);
         single_spread(now.y, now.y_row, first, m);
         const single_outer next = {now.conj_u, now.y_row, true};
-        single_pass((numbers_matrix){x.across.at, k + 2, m, x.across.step}, first, first, 0, &next, 1, NULL,
-                    SINGLE_NONE, NULL);
+        single_pass((elem_matrix){x.across.at, k + 2, m, x.across.step}, first, first, 0, &next, 1, NULL, SINGLE_NONE,
+                    NULL);
     }
 }
 
 /* --- A matrix ----------------------------------------------------------------------------------------------------- */
 
 typedef struct svd_single_workspace {
-    num a[SINGLE_NUMBERS], rest[SINGLE_NUMBERS], across[SINGLE_NUMBERS], v[SINGLE_NUMBERS], tau[SMM_MAX_ORDER];
+    elem a[SINGLE_ELEMENTS], rest[SINGLE_ELEMENTS], across[SINGLE_ELEMENTS], v[SINGLE_ELEMENTS], tau[SMM_MAX_ORDER];
     vec strips[SINGLE_STRIPS];
     bidiagonal b;
     svd_stack stack;
@@ -84,25 +84,24 @@ static unsigned svd_single_needs(const smm_call *call) {
 }
 
 /* C = A V, a few rows of A. */
-INLINE void svd_single_multiply_rows(numbers_matrix c, numbers_matrix a, numbers_matrix v, intptr_t i, intptr_t b,
+INLINE void svd_single_multiply_rows(elem_matrix c, elem_matrix a, elem_matrix v, intptr_t i, intptr_t b,
                                      const int height, const int width) {
-    num sum[SINGLE_HEIGHT][SINGLE_STRIP];
+    elem sum[SINGLE_HEIGHT][SINGLE_STRIP];
     UNROLLED(int r = 0; r < height; r++)
-        UNROLLED(int j = 0; j < width; j++) sum[r][j] = num_mul(single_get(a.at + (i + r) * a.step, 0), v.at[b + j]);
+        UNROLLED(int j = 0; j < width; j++) sum[r][j] = elem_mul(single_get(a.at + (i + r) * a.step, 0), v.at[b + j]);
     ROLLED(intptr_t k = 1; k < v.m; k++) {
-        const num *const row = v.at + k * v.step + b;
+        const elem *const row = v.at + k * v.step + b;
         UNROLLED(int r = 0; r < height; r++) add_products(sum[r], single_get(a.at + (i + r) * a.step, k), row, width);
     }
     UNROLLED(int r = 0; r < height; r++)
         UNROLLED(int j = 0; j < width; j++) c.at[(i + r) * c.step + b + j] = sum[r][j];
 }
-INLINE void svd_single_multiply_strip(numbers_matrix c, numbers_matrix a, numbers_matrix v, intptr_t b,
-                                      const int width) {
+INLINE void svd_single_multiply_strip(elem_matrix c, elem_matrix a, elem_matrix v, intptr_t b, const int width) {
     intptr_t i = 0;
     for (; i + SINGLE_HEIGHT <= a.m; i += SINGLE_HEIGHT) svd_single_multiply_rows(c, a, v, i, b, SINGLE_HEIGHT, width);
     for (; i < a.m; i++) svd_single_multiply_rows(c, a, v, i, b, 1, width);
 }
-SHARED void KERNEL(svd_single_multiply)(numbers_matrix c, numbers_matrix a, numbers_matrix v) {
+SHARED void KERNEL(svd_single_multiply)(elem_matrix c, elem_matrix a, elem_matrix v) {
     intptr_t b = 0;
     for (; b + SINGLE_STRIP <= single_blocks(v.n); b += SINGLE_STRIP)
         svd_single_multiply_strip(c, a, v, b, SINGLE_STRIP);
@@ -110,29 +109,29 @@ SHARED void KERNEL(svd_single_multiply)(numbers_matrix c, numbers_matrix a, numb
 }
 
 /* `small`: V, conjugated; zeros are positive. */
-INLINE void svd_single_store_small(const svd_operands *o, intptr_t q, numbers_matrix v) {
-    for (intptr_t e = 0; e < v.m * v.step && PARTS > 1; e++) v.at[e] = num_add(num_conj(v.at[e]), num_set(0));
+INLINE void svd_single_store_small(const svd_operands *o, intptr_t q, elem_matrix v) {
+    for (intptr_t e = 0; e < v.m * v.step && PARTS > 1; e++) v.at[e] = elem_add(elem_conj(v.at[e]), elem_set(0));
     single_store(&o->small, q, v);
 }
 
 /* `large`: U of A V = U R, with the signs that make the diagonal of R positive. */
-INLINE void svd_single_store_large(const svd_operands *o, intptr_t q, svd_single_workspace *w, numbers_matrix a,
-                                   numbers_matrix v) {
+INLINE void svd_single_store_large(const svd_operands *o, intptr_t q, svd_single_workspace *w, elem_matrix a,
+                                   elem_matrix v) {
     const intptr_t m = o->m, n = o->n;
-    const numbers_matrix c = single_matrix(w->rest, m, n), h = single_matrix(w->across, n, m);
+    const elem_matrix c = single_matrix(w->rest, m, n), h = single_matrix(w->across, n, m);
     KERNEL(svd_single_multiply)(c, a, v);
     KERNEL(qr_single_factor)(c, h, w->tau, &w->room);
-    num *const sign = w->room.row[2];
+    elem *const sign = w->room.row[2];
     for (intptr_t j = 0; j < n; j++) {
-        const vec diagonal = num_re(single_get(c.at + j * c.step, j));
-        single_put(sign, j, num_of(lane_select(lane_greater(lane_set(0), diagonal), lane_set(-1), lane_set(1))));
+        const vec diagonal = elem_re(single_get(c.at + j * c.step, j));
+        single_put(sign, j, elem_of(lane_select(lane_greater(lane_set(0), diagonal), lane_set(-1), lane_set(1))));
     }
-    const numbers_matrix u = single_matrix(w->a, m, o->k);
+    const elem_matrix u = single_matrix(w->a, m, o->k);
     qr_single_form(u, h, w->tau, &w->room);
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t b = 0; b < single_blocks(n); b++) {
-            num *const x = u.at + i * u.step + b, y = num_add(num_scale(*x, num_re(sign[b])), num_set(0));
-            *x = num_select(single_from(b * LANES, n), *x, y);
+            elem *const x = u.at + i * u.step + b, y = elem_add(elem_scale(*x, elem_re(sign[b])), elem_set(0));
+            *x = elem_select(single_from(b * LANES, n), *x, y);
         }
     single_store(&o->large, q, u);
 }
@@ -145,7 +144,7 @@ static void KERNEL(svd_single)(const smm_call *call, intptr_t first, intptr_t la
     svd_stack *const x = &w->stack;
     bidiagonal *const b = &w->b;
     const intptr_t m = o.m, n = o.n;
-    const numbers_matrix a = single_matrix(w->a, m, n), v = single_matrix(w->v, n, n);
+    const elem_matrix a = single_matrix(w->a, m, n), v = single_matrix(w->v, n, n);
     const svd_single_sides sides = {single_matrix(w->rest, m, n), single_matrix(w->across, n, m)};
     vec *strips = w->strips;
     for (intptr_t q = first; q < last; q++) {
@@ -167,7 +166,7 @@ static void KERNEL(svd_single)(const smm_call *call, intptr_t first, intptr_t la
         single_arrange(v, strips, place);
         svd_single_store_large(&o, q, w, a, v);
         svd_single_store_small(&o, q, v);
-        KERNEL(numbers_fill_nan)(&o.small, q, bad, n, n, 1);
-        KERNEL(numbers_fill_nan)(&o.large, q, bad, m, o.k, 1);
+        KERNEL(elem_fill_nan)(&o.small, q, bad, n, n, 1);
+        KERNEL(elem_fill_nan)(&o.large, q, bad, m, o.k, 1);
     }
 }

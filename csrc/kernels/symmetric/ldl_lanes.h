@@ -1,35 +1,35 @@
 /* ldl_lanes.h: L D L^T with the pivoting of Bunch and Kaufman, and solves by it, LANES matrices side by side, for any
- * order: one text over the numbers of reals.h and those of numbers.h. Complex matrices are Hermitian (L D L^H), or
- * symmetric. All lanes are at the same column. A block of order 2 takes two of these steps: at the first a lane
- * subtracts what its first column gives, and leaves the second one alone; at the second, what that gives. So lanes with
- * blocks of different orders do the same work. Which row a step exchanges differs from lane to lane: that row is read
- * and written element by element. */
+ * order: one text over the numbers of elements_real.h and those of elements_complex.h. Complex matrices are Hermitian
+ * (L D L^H), or symmetric. All lanes are at the same column. A block of order 2 takes two of these steps: at the first
+ * a lane subtracts what its first column gives, and leaves the second one alone; at the second, what that gives. So
+ * lanes with blocks of different orders do the same work. Which row a step exchanges differs from lane to lane: that
+ * row is read and written element by element. */
 
 #include "../../math/ldl_pivots.h"
 
 /* LANES matrices: row i of the lower triangle, L and D in one, begins at i (i + 1) / 2. */
 typedef struct ldl_group {
-    num a[SMM_MAX_ORDER * (SMM_MAX_ORDER + 1) / 2];
-    num ahead[SMM_MAX_ORDER];   /* the second column of L of a block, which takes its place at the next step */
-    vec row[SMM_MAX_ORDER];     /* the row that step k exchanges with the last one of its block */
-    vec pivots[SMM_MAX_ORDER];  /* as LAPACK's, for the caller */
-    num beside[SMM_MAX_ORDER];  /* of a block: the element below its diagonal; else 1 */
-    num ratio[SMM_MAX_ORDER];   /* of a block: the other element of its diagonal, divided by the one in its row */
-    num divisor[SMM_MAX_ORDER]; /* the pivot; of a block: its determinant, divided by the two elements beside its
-                                 * diagonal, negated */
-    mask starts[SMM_MAX_ORDER]; /* where step k is the first one of a block */
+    elem a[SMM_MAX_ORDER * (SMM_MAX_ORDER + 1) / 2];
+    elem ahead[SMM_MAX_ORDER];   /* the second column of L of a block, which takes its place at the next step */
+    vec row[SMM_MAX_ORDER];      /* the row that step k exchanges with the last one of its block */
+    vec pivots[SMM_MAX_ORDER];   /* as LAPACK's, for the caller */
+    elem beside[SMM_MAX_ORDER];  /* of a block: the element below its diagonal; else 1 */
+    elem ratio[SMM_MAX_ORDER];   /* of a block: the other element of its diagonal, divided by the one in its row */
+    elem divisor[SMM_MAX_ORDER]; /* the pivot; of a block: its determinant, divided by the two elements beside its
+                                  * diagonal, negated */
+    mask starts[SMM_MAX_ORDER];  /* where step k is the first one of a block */
     vec info;
     /* of a step: the columns of its block, before and after it is divided; the column that may be exchanged, what was
      * and what goes in its place; the conjugates of a column */
-    num x[SMM_MAX_ORDER], y[SMM_MAX_ORDER], l[SMM_MAX_ORDER], z[SMM_MAX_ORDER], was[SMM_MAX_ORDER], goes[SMM_MAX_ORDER],
-        mirrored[SMM_MAX_ORDER];
-    num sides[SMM_MAX_ORDER * BLOCK]; /* right-hand sides */
+    elem x[SMM_MAX_ORDER], y[SMM_MAX_ORDER], l[SMM_MAX_ORDER], z[SMM_MAX_ORDER], was[SMM_MAX_ORDER],
+        goes[SMM_MAX_ORDER], mirrored[SMM_MAX_ORDER];
+    elem sides[SMM_MAX_ORDER * BLOCK]; /* right-hand sides */
 } ldl_group;
 _Static_assert(sizeof(ldl_group) <= SMM_KERNEL_WORKSPACE, "workspace of ldl_lanes");
 
 INLINE bool ldl_is_hermitian(const smm_call *call) { return PARTS > 1 && !(call->form & SMM_SYMMETRIC); }
 /* Element (j, i), from (i, j). */
-INLINE num ldl_mirrored(num x, bool hermitian) { return hermitian ? num_conj(x) : x; }
+INLINE elem ldl_mirrored(elem x, bool hermitian) { return hermitian ? elem_conj(x) : x; }
 
 INLINE intptr_t ldl_place(intptr_t i, intptr_t j) { return i * (i + 1) / 2 + j; }
 /* Element (i, j) or (j, i), whichever is in the lower triangle. */
@@ -58,26 +58,26 @@ INLINE void ldl_go_on(ldl_path *x, intptr_t i) {
 }
 
 /* Column r above the diagonal, which is stored as row r. */
-INLINE num ldl_in_column(num x, vec r, intptr_t i, bool hermitian) {
-    return hermitian ? num_select(lane_greater(r, lane_set((T)i)), num_conj(x), x) : x;
+INLINE elem ldl_in_column(elem x, vec r, intptr_t i, bool hermitian) {
+    return hermitian ? elem_select(lane_greater(r, lane_set((T)i)), elem_conj(x), x) : x;
 }
 
 /* z = column r of what is left at step k, and back. Whole vectors are read and written, of which one lane
  * counts: what was written by lanes could not be forwarded to loads of vectors. */
-INLINE void ldl_take(num *z, const num *a, vec r, intptr_t k, intptr_t n, bool hermitian) {
+INLINE void ldl_take(elem *z, const elem *a, vec r, intptr_t k, intptr_t n, bool hermitian) {
     ldl_path x = ldl_path_from(r, k);
     ROLLED(intptr_t i = k; i < n; i++) {
-        num y = a[x.at[0]];
-        UNROLLED(int l = 1; l < LANES; l++) y = num_select(lane_mask(1u << l), a[x.at[l]], y);
+        elem y = a[x.at[0]];
+        UNROLLED(int l = 1; l < LANES; l++) y = elem_select(lane_mask(1u << l), a[x.at[l]], y);
         z[i] = ldl_in_column(y, r, i, hermitian);
         ldl_go_on(&x, i);
     }
 }
-INLINE void ldl_put(num *a, vec r, const num *z, intptr_t k, intptr_t n, bool hermitian) {
+INLINE void ldl_put(elem *a, vec r, const elem *z, intptr_t k, intptr_t n, bool hermitian) {
     ldl_path x = ldl_path_from(r, k);
     ROLLED(intptr_t i = k; i < n; i++) {
-        const num y = ldl_in_column(z[i], r, i, hermitian);
-        UNROLLED(int l = 0; l < LANES; l++) a[x.at[l]] = num_select(lane_mask(1u << l), y, a[x.at[l]]);
+        const elem y = ldl_in_column(z[i], r, i, hermitian);
+        UNROLLED(int l = 0; l < LANES; l++) a[x.at[l]] = elem_select(lane_mask(1u << l), y, a[x.at[l]]);
         ldl_go_on(&x, i);
     }
 }
@@ -88,20 +88,20 @@ typedef struct ldl_choice {
     mask exchanges; /* row p with the last one of the block */
     mask starts;    /* a block of order 2 */
     vec p;          /* that row */
-    num of_p;       /* its element on the diagonal */
-    num *z;         /* column p */
+    elem of_p;      /* its element on the diagonal */
+    elem *z;        /* column p */
 } ldl_choice;
 
 /* Step k: x is column k. A lane in the second step of a block does nothing. */
-INLINE void ldl_choose(ldl_choice *c, const num *a, const num *x, mask ends, intptr_t k, intptr_t n, bool hermitian) {
+INLINE void ldl_choose(ldl_choice *c, const elem *a, const elem *x, mask ends, intptr_t k, intptr_t n, bool hermitian) {
     const vec alpha = lane_set((T)((1 + 4.1231056256176605498) / 8)); /* the square root of 17 */
     vec most = lane_set(0), far = lane_set((T)k), row = most;
     for (intptr_t i = k + 1; i < n; i++) {
-        const vec size = num_size(x[i]);
+        const vec size = elem_size(x[i]);
         far = lane_select(lane_greater(size, most), lane_set((T)i), far);
         most = lane_max(size, most);
     }
-    const vec own = num_size(x[k]), bound = lane_mul(alpha, most);
+    const vec own = elem_size(x[k]), bound = lane_mul(alpha, most);
     const mask chooses = ~ends & lane_equal(own, own);
     c->none = ~ends & ~(chooses & ~useless(own));
     c->exchanges = chooses & ~ldl_at_least(own, bound);
@@ -109,15 +109,15 @@ INLINE void ldl_choose(ldl_choice *c, const num *a, const num *x, mask ends, int
     c->p = lane_set((T)k);
     if (!lane_any(c->exchanges)) return;
     ldl_take(c->z, a, far, k, n, hermitian);
-    c->of_p = num_set(0);
+    c->of_p = elem_set(0);
     for (intptr_t i = k; i < n; i++) {
         const mask here = lane_equal(far, lane_set((T)i));
-        c->of_p = num_select(here, c->z[i], c->of_p);
-        row = lane_max(lane_select(here, lane_set(0), num_size(c->z[i])), row);
+        c->of_p = elem_select(here, c->z[i], c->of_p);
+        row = lane_max(lane_select(here, lane_set(0), elem_size(c->z[i])), row);
     }
     c->exchanges &= ~ldl_at_least(own, lane_mul(bound, lane_div(most, row)));
-    c->starts = c->exchanges & ~ldl_at_least(num_size(c->of_p), lane_mul(alpha, row));
-    const vec pivot = lane_select(c->starts, most, lane_select(c->exchanges, num_size(c->of_p), own));
+    c->starts = c->exchanges & ~ldl_at_least(elem_size(c->of_p), lane_mul(alpha, row));
+    const vec pivot = lane_select(c->starts, most, lane_select(c->exchanges, elem_size(c->of_p), own));
     c->none = ~ends & ~(chooses & ~useless(pivot));
     c->exchanges &= ~c->none;
     c->starts &= ~c->none;
@@ -126,42 +126,43 @@ INLINE void ldl_choose(ldl_choice *c, const num *a, const num *x, mask ends, int
 
 /* Exchange rows and columns p and the last one of the block: of the first column of the block in x, of the second, if
  * there is one, in y, and of all others in A. */
-INLINE void ldl_exchange(ldl_group *g, const ldl_choice *c, num *x, num *y, intptr_t k, intptr_t n, bool hermitian) {
-    num *const a = g->a, *const goes = g->goes;
-    num *const was = g->was; /* column `last`, but row `last` left of it; all is as it was where nothing is exchanged */
+INLINE void ldl_exchange(ldl_group *g, const ldl_choice *c, elem *x, elem *y, intptr_t k, intptr_t n, bool hermitian) {
+    elem *const a = g->a, *const goes = g->goes;
+    elem *const was =
+        g->was; /* column `last`, but row `last` left of it; all is as it was where nothing is exchanged */
     intptr_t row = k;
-    do was[row] = lane_any(c->starts) ? num_select(c->starts, a[ldl_beside(row, k + 1)], x[row]) : x[row];
+    do was[row] = lane_any(c->starts) ? elem_select(c->starts, a[ldl_beside(row, k + 1)], x[row]) : x[row];
     while (++row < n);
     const intptr_t next = min_of(k + 1, n - 1);
-    const num of_last = num_select(c->starts, was[next], was[k]);
-    const num crossing = num_select(c->starts, c->z[next], c->z[k]);
-    const num of_p = num_select(c->exchanges, c->of_p, of_last), first = x[k];
+    const elem of_last = elem_select(c->starts, was[next], was[k]);
+    const elem crossing = elem_select(c->starts, c->z[next], c->z[k]);
+    const elem of_p = elem_select(c->exchanges, c->of_p, of_last), first = x[k];
     for (intptr_t i = k; i < n; i++) {
         const mask here = lane_equal(c->p, lane_set((T)i));
-        const num comes = num_select(here, crossing, num_select(c->exchanges, c->z[i], was[i]));
-        goes[i] = num_select(here, of_last, was[i]);
+        const elem comes = elem_select(here, crossing, elem_select(c->exchanges, c->z[i], was[i]));
+        goes[i] = elem_select(here, of_last, was[i]);
         y[i] = comes;
-        x[i] = num_select(c->starts, num_select(here, was[k], x[i]), comes);
+        x[i] = elem_select(c->starts, elem_select(here, was[k], x[i]), comes);
     }
     ldl_put(a, c->p, goes, k, n, hermitian);
-    x[k] = num_select(c->starts, first, of_p);
-    x[next] = num_select(c->starts, ldl_mirrored(y[k], hermitian), x[next]);
-    y[next] = num_select(c->starts, of_p, y[next]);
+    x[k] = elem_select(c->starts, first, of_p);
+    x[next] = elem_select(c->starts, ldl_mirrored(y[k], hermitian), x[next]);
+    y[next] = elem_select(c->starts, of_p, y[next]);
 }
 
 /* D at step k: `beside` and `next` are of the block that begins there, if one does. */
-INLINE void ldl_note_divisor(ldl_group *g, intptr_t k, num own, num beside, num next, bool hermitian) {
+INLINE void ldl_note_divisor(ldl_group *g, intptr_t k, elem own, elem beside, elem next, bool hermitian) {
     const mask ends = ldl_ends(g, k), starts = g->starts[k];
-    num ratio = num_set(0), of_next = ratio, e = num_set(1), d = own;
+    elem ratio = elem_set(0), of_next = ratio, e = elem_set(1), d = own;
     if (lane_any(starts)) {
-        of_next = num_div(own, ldl_mirrored(beside, hermitian));
-        ratio = num_div(next, beside);
-        e = num_select(starts, beside, e);
-        d = num_select(starts, num_fma(ratio, of_next, num_negate(num_set(1))), d);
+        of_next = elem_div(own, ldl_mirrored(beside, hermitian));
+        ratio = elem_div(next, beside);
+        e = elem_select(starts, beside, e);
+        d = elem_select(starts, elem_fma(ratio, of_next, elem_negate(elem_set(1))), d);
     }
-    g->beside[k] = num_select(ends, g->beside[k], e);
-    g->ratio[k] = num_select(ends, g->ratio[k], ratio);
-    g->divisor[k] = num_select(ends, g->divisor[k], d);
+    g->beside[k] = elem_select(ends, g->beside[k], e);
+    g->ratio[k] = elem_select(ends, g->ratio[k], ratio);
+    g->divisor[k] = elem_select(ends, g->divisor[k], d);
     if (!lane_any(starts)) return;
     g->beside[k + 1] = g->beside[k];
     g->ratio[k + 1] = of_next;
@@ -169,44 +170,45 @@ INLINE void ldl_note_divisor(ldl_group *g, intptr_t k, num own, num beside, num 
 }
 
 /* Column k of L from x and y, the columns of what is left. */
-INLINE void ldl_divide(ldl_group *g, num *l, const num *x, const num *y, intptr_t k, intptr_t n, bool hermitian) {
+INLINE void ldl_divide(ldl_group *g, elem *l, const elem *x, const elem *y, intptr_t k, intptr_t n, bool hermitian) {
     const mask ends = ldl_ends(g, k), starts = g->starts[k];
-    const num d = x[k];
-    for (intptr_t i = k + 1; i < n; i++) l[i] = num_select(ends, g->ahead[i], num_div(x[i], d));
+    const elem d = x[k];
+    for (intptr_t i = k + 1; i < n; i++) l[i] = elem_select(ends, g->ahead[i], elem_div(x[i], d));
     if (!lane_any(starts)) return;
-    const num d1 = g->ratio[k], d0 = g->ratio[k + 1], inverse = num_div(num_set(1), g->divisor[k]);
-    const num scale = num_div(inverse, ldl_mirrored(g->beside[k], hermitian)), below = num_div(inverse, g->beside[k]);
+    const elem d1 = g->ratio[k], d0 = g->ratio[k + 1], inverse = elem_div(elem_set(1), g->divisor[k]);
+    const elem scale = elem_div(inverse, ldl_mirrored(g->beside[k], hermitian)),
+               below = elem_div(inverse, g->beside[k]);
     for (intptr_t i = k + 2; i < n; i++) {
-        const num first = num_mul(scale, num_fma(d1, x[i], num_negate(y[i])));
-        g->ahead[i] = num_mul(below, num_fma(d0, y[i], num_negate(x[i])));
-        l[i] = num_select(starts, first, l[i]);
+        const elem first = elem_mul(scale, elem_fma(d1, x[i], elem_negate(y[i])));
+        g->ahead[i] = elem_mul(below, elem_fma(d0, y[i], elem_negate(x[i])));
+        l[i] = elem_select(starts, first, l[i]);
     }
 }
 
 /* a_ij = a_ij - x_i l_j, j > k, or the conjugate of l_j; column k becomes that of L. Where there is no pivot, x and l
  * are zero, which changes nothing. */
-INLINE void ldl_subtract(ldl_group *g, num *x, num *l, const num *y, mask none, intptr_t k, intptr_t n,
+INLINE void ldl_subtract(ldl_group *g, elem *x, elem *l, const elem *y, mask none, intptr_t k, intptr_t n,
                          bool hermitian) {
     const mask starts = g->starts[k];
     const bool any_starts = lane_any(starts);
     g->a[ldl_place(k, k)] = x[k];
     if (lane_any(none))
         for (intptr_t i = k + 1; i < n; i++) {
-            x[i] = num_select(none, num_set(0), x[i]);
-            l[i] = num_select(none, num_set(0), l[i]);
+            x[i] = elem_select(none, elem_set(0), x[i]);
+            l[i] = elem_select(none, elem_set(0), l[i]);
         }
-    num *const mirrored = g->mirrored;
-    for (intptr_t j = k + 1; j < n && hermitian; j++) mirrored[j] = num_conj(l[j]);
-    const num *const right = hermitian ? mirrored : l;
+    elem *const mirrored = g->mirrored;
+    for (intptr_t j = k + 1; j < n && hermitian; j++) mirrored[j] = elem_conj(l[j]);
+    const elem *const right = hermitian ? mirrored : l;
     for (intptr_t i = k + 1; i < n; i++) {
-        num *const row = g->a + ldl_place(i, 0);
-        const num x_i = x[i], next = num_fnma(x_i, right[k + 1], row[k + 1]);
-        row[k + 1] = any_starts ? num_select(starts, y[i], next) : next;
+        elem *const row = g->a + ldl_place(i, 0);
+        const elem x_i = x[i], next = elem_fnma(x_i, right[k + 1], row[k + 1]);
+        row[k + 1] = any_starts ? elem_select(starts, y[i], next) : next;
         row[k] = l[i];
-        UNROLLED_BY_4(intptr_t j = k + 2; j <= i; j++) row[j] = num_fnma(x_i, right[j], row[j]);
-        if (hermitian) row[i] = num_real(row[i]);
+        UNROLLED_BY_4(intptr_t j = k + 2; j <= i; j++) row[j] = elem_fnma(x_i, right[j], row[j]);
+        if (hermitian) row[i] = elem_real(row[i]);
     }
-    if (any_starts) g->a[ldl_place(k + 1, k)] = num_select(starts, x[k + 1], l[k + 1]);
+    if (any_starts) g->a[ldl_place(k + 1, k)] = elem_select(starts, x[k + 1], l[k + 1]);
 }
 
 /* The triangle becomes L and D (Golub and Van Loan, Matrix Computations, section 4.4; LAPACK's sytf2, hetf2). */
@@ -214,7 +216,7 @@ INLINE void ldl_factor(ldl_group *g, intptr_t n, bool upper, bool hermitian) {
     g->info = lane_set(0);
     for (intptr_t k = 0; k < n; k++) {
         const mask ends = ldl_ends(g, k);
-        num *const x = g->x, *const y = g->y, *const l = g->l;
+        elem *const x = g->x, *const y = g->y, *const l = g->l;
         ldl_choice c = {.z = g->z};
         for (intptr_t i = k; i < n; i++) x[i] = g->a[ldl_place(i, k)];
         ldl_choose(&c, g->a, x, ends, k, n, hermitian);
@@ -235,50 +237,50 @@ INLINE void ldl_factor(ldl_group *g, intptr_t n, bool upper, bool hermitian) {
 }
 
 /* Exchange elements of x as step k exchanges rows. */
-INLINE void ldl_exchange_one(const ldl_group *g, num *x, intptr_t k, intptr_t n) {
+INLINE void ldl_exchange_one(const ldl_group *g, elem *x, intptr_t k, intptr_t n) {
     const intptr_t next = min_of(k + 1, n - 1);
     const mask starts = g->starts[k];
     const vec p = g->row[k];
-    const num was = num_select(starts, x[next], x[k]);
-    num comes = was;
+    const elem was = elem_select(starts, x[next], x[k]);
+    elem comes = was;
     for (intptr_t i = k; i < n; i++) {
         const mask here = lane_equal(p, lane_set((T)i));
-        const num x_i = x[i];
-        comes = num_select(here, x_i, comes);
-        x[i] = num_select(here, was, x_i);
+        const elem x_i = x[i];
+        comes = elem_select(here, x_i, comes);
+        x[i] = elem_select(here, was, x_i);
     }
-    x[k] = num_select(starts, x[k], comes);
-    x[next] = num_select(starts, comes, x[next]);
+    x[k] = elem_select(starts, x[k], comes);
+    x[next] = elem_select(starts, comes, x[next]);
 }
 
 /* x becomes the solution (LAPACK's sytrs, hetrs). */
-INLINE void ldl_solve_one(const ldl_group *g, num *x, intptr_t n, bool hermitian) {
+INLINE void ldl_solve_one(const ldl_group *g, elem *x, intptr_t n, bool hermitian) {
     for (intptr_t k = 0; k < n; k++) {
         ldl_exchange_one(g, x, k, n);
         if (k + 1 == n) break;
-        const num next = num_fnma(g->a[ldl_place(k + 1, k)], x[k], x[k + 1]);
-        x[k + 1] = num_select(g->starts[k], x[k + 1], next);
-        for (intptr_t i = k + 2; i < n; i++) x[i] = num_fnma(g->a[ldl_place(i, k)], x[k], x[i]);
+        const elem next = elem_fnma(g->a[ldl_place(k + 1, k)], x[k], x[k + 1]);
+        x[k + 1] = elem_select(g->starts[k], x[k + 1], next);
+        for (intptr_t i = k + 2; i < n; i++) x[i] = elem_fnma(g->a[ldl_place(i, k)], x[k], x[i]);
     }
     for (intptr_t k = 0; k < n; k++) {
         const mask starts = g->starts[k];
         if (!lane_any(starts)) {
-            const num whole = num_div(x[k], g->divisor[k]);
-            x[k] = num_select(ldl_ends(g, k), x[k], whole);
+            const elem whole = elem_div(x[k], g->divisor[k]);
+            x[k] = elem_select(ldl_ends(g, k), x[k], whole);
             continue;
         }
-        const num y0 = num_div(x[k], ldl_mirrored(g->beside[k], hermitian)), y1 = num_div(x[k + 1], g->beside[k]);
-        const num first = num_fma(g->ratio[k], y0, num_negate(y1));
-        const num second = num_fma(g->ratio[k + 1], y1, num_negate(y0));
-        const num whole = num_div(num_select(starts, first, x[k]), g->divisor[k]);
-        x[k] = num_select(ldl_ends(g, k), x[k], whole);
-        x[k + 1] = num_select(starts, num_div(second, g->divisor[k]), x[k + 1]);
+        const elem y0 = elem_div(x[k], ldl_mirrored(g->beside[k], hermitian)), y1 = elem_div(x[k + 1], g->beside[k]);
+        const elem first = elem_fma(g->ratio[k], y0, elem_negate(y1));
+        const elem second = elem_fma(g->ratio[k + 1], y1, elem_negate(y0));
+        const elem whole = elem_div(elem_select(starts, first, x[k]), g->divisor[k]);
+        x[k] = elem_select(ldl_ends(g, k), x[k], whole);
+        x[k + 1] = elem_select(starts, elem_div(second, g->divisor[k]), x[k + 1]);
     }
     for (intptr_t i = 0; i < n; i++) x[i] = ldl_mirrored(x[i], hermitian); /* L^T of the conjugate, for L^H */
     for (intptr_t k = n - 1; k >= 0; k--) {
-        num sum = x[k];
-        if (k + 1 < n) sum = num_select(g->starts[k], sum, num_fnma(g->a[ldl_place(k + 1, k)], x[k + 1], sum));
-        for (intptr_t i = k + 2; i < n; i++) sum = num_fnma(g->a[ldl_place(i, k)], x[i], sum);
+        elem sum = x[k];
+        if (k + 1 < n) sum = elem_select(g->starts[k], sum, elem_fnma(g->a[ldl_place(k + 1, k)], x[k + 1], sum));
+        for (intptr_t i = k + 2; i < n; i++) sum = elem_fnma(g->a[ldl_place(i, k)], x[i], sum);
         x[k] = sum;
         ldl_exchange_one(g, x, k, n);
     }
@@ -287,9 +289,9 @@ INLINE void ldl_solve_one(const ldl_group *g, num *x, intptr_t n, bool hermitian
 
 /* Of the diagonal of Hermitian matrices only the real part is read. */
 INLINE void ldl_load(ldl_group *g, const smm_call *call, intptr_t q, intptr_t count) {
-    KERNEL(numbers_load_triangle)(g->a, &call->a, q, call->n, call->form & SMM_UPPER, count);
+    KERNEL(elem_load_triangle)(g->a, &call->a, q, call->n, call->form & SMM_UPPER, count);
     for (intptr_t i = 0; i < call->n && ldl_is_hermitian(call); i++)
-        g->a[ldl_place(i, i)] = num_real(g->a[ldl_place(i, i)]);
+        g->a[ldl_place(i, i)] = elem_real(g->a[ldl_place(i, i)]);
 }
 
 /* X; NaN where there is none. */
@@ -298,16 +300,16 @@ INLINE void ldl_solve_all(const smm_call *call, const smm_operand *b, const smm_
     const intptr_t n = call->n;
     for (intptr_t j = 0; j < call->k; j += BLOCK) {
         const intptr_t width = min_of(BLOCK, call->k - j);
-        const smm_operand from = numbers_columns(*b, j), c = numbers_columns(*to, j);
-        num *const x = g->sides, *const y = g->y;
-        KERNEL(numbers_load)(x, &from, q, n, width, count);
+        const smm_operand from = elem_columns(*b, j), c = elem_columns(*to, j);
+        elem *const x = g->sides, *const y = g->y;
+        KERNEL(elem_load)(x, &from, q, n, width, count);
         for (intptr_t l = 0; l < width; l++) {
             for (intptr_t i = 0; i < n; i++) y[i] = x[smm_ldl_turned(call, i) * width + l];
             ldl_solve_one(g, y, n, ldl_is_hermitian(call));
             for (intptr_t i = 0; i < n; i++) x[smm_ldl_turned(call, i) * width + l] = y[i];
         }
-        KERNEL(numbers_store)(&c, q, x, n, width, count);
-        KERNEL(numbers_fill_nan)(&c, q, g->info, n, width, count);
+        KERNEL(elem_store)(&c, q, x, n, width, count);
+        KERNEL(elem_fill_nan)(&c, q, g->info, n, width, count);
     }
 }
 
@@ -322,14 +324,14 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
         ldl_factor(g, n, call->form & SMM_UPPER, ldl_is_hermitian(call));
         vec pivots[SMM_MAX_ORDER];
         for (intptr_t i = 0; i < n; i++) {
-            num *const x = g->x;
-            for (intptr_t j = 0; j < n; j++) x[smm_ldl_turned(call, j)] = j <= i ? g->a[ldl_place(i, j)] : num_set(0);
+            elem *const x = g->x;
+            for (intptr_t j = 0; j < n; j++) x[smm_ldl_turned(call, j)] = j <= i ? g->a[ldl_place(i, j)] : elem_set(0);
             smm_operand row = o->ld;
             row.data = (char *)row.data + smm_ldl_turned(call, i) * row.row;
-            KERNEL(numbers_store)(&row, q, x, 1, n, count);
+            KERNEL(elem_store)(&row, q, x, 1, n, count);
             pivots[smm_ldl_turned(call, i)] = g->pivots[i];
         }
-        KERNEL(numbers_fill_nan)(&o->ld, q, g->info, n, n, count);
+        KERNEL(elem_fill_nan)(&o->ld, q, g->info, n, n, count);
         KERNEL(lanes_store_ints)(&o->pivots, q, pivots, n, count);
         lanes_store_int(&o->info, q, g->info, count);
     }

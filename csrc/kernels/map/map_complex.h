@@ -1,4 +1,4 @@
-/* map_numbers.h: element-wise functions of complex numbers, the rows of ../functions_complex.def, over arrays whose
+/* map_complex.h: element-wise functions of complex numbers, the rows of ../functions_complex.def, over arrays whose
  * elements are evenly spaced. They pass through dense buffers, of real parts and of imaginary ones. Loops over
  * functions of parts are left to the compiler, as those of map.h. */
 #include "../../math/functions_complex.h"
@@ -10,7 +10,7 @@ typedef struct pairs {
     T re[PART], im[PART];
 } pairs;
 
-INLINE num number_of(smm_function function, num x, num y) {
+INLINE elem number_of(smm_function function, elem x, elem y) {
     switch ((int)function) {
 #define SMM_FUNCTION(NAME, name, arguments, value) \
     case SMM_FN_##NAME: return value;
@@ -24,8 +24,8 @@ INLINE num number_of(smm_function function, num x, num y) {
 
 INLINE void map_pairs(smm_function function, pairs *to, const pairs *x, const pairs *y, intptr_t count) {
     for (intptr_t i = 0; i < count; i += LANES) {
-        const num a = {lane_load(x->re + i), lane_load(x->im + i)}, b = {lane_load(y->re + i), lane_load(y->im + i)};
-        const num value = number_of(function, a, b);
+        const elem a = {lane_load(x->re + i), lane_load(x->im + i)}, b = {lane_load(y->re + i), lane_load(y->im + i)};
+        const elem value = number_of(function, a, b);
         lane_store(to->re + i, value.re);
         lane_store(to->im + i, value.im);
     }

@@ -1,14 +1,14 @@
-/* map_numbers.cuh: the element-wise functions of complex numbers, map_<name> for each row of functions_complex.def, as
- * kernels/map/map_numbers.h has them; and what products need. */
+/* map_complex.cuh: the element-wise functions of complex numbers, map_<name> for each row of functions_complex.def, as
+ * kernels/map/map_complex.h has them; and what products need. */
 #include "function.cuh"
 
-inline Number num_mul(Number x, Number y) { return product(x, y); }
-inline Number num_div(Number x, Number y) { return NumberDivisor(y).divide(x); }
+inline Complex elem_mul(Complex x, Complex y) { return product(x, y); }
+inline Complex elem_div(Complex x, Complex y) { return ComplexDivisor(y).divide(x); }
 
 #define SMM_FUNCTION(NAME, name, arguments, value) \
-    inline Number map_##name(Number x, Number y) { return value; }
+    inline Complex map_##name(Complex x, Complex y) { return value; }
 #define SMM_FUNCTION_OF_PARTS(NAME, name, angle) \
-    inline Number map_##name(Number x) { \
+    inline Complex map_##name(Complex x) { \
         const double re = x.re, im = x.im; \
         const bool far = smm_is_far(angle); \
         const double sine = far ? smm_far_sine(angle, 0) : smm_sin(angle); \

@@ -1,12 +1,12 @@
-/* operand_numbers.cuh: the numbers of operands: complex ones (number.cuh), or of type X. */
+/* operand_elements.cuh: the numbers of operands: complex ones (complex.cuh), or of type X. */
 
 /* Of a part of matrices first .. of an operand, ROWS x COLS numbers from (row, col) on, number e: neighbours lie side
  * by side in memory. A flat operand has ELEMENTS numbers per matrix. */
-template <int SOURCE, int ORDER, int ELEMENTS, int ROWS, int COLS> struct NumberPlace {
+template <int SOURCE, int ORDER, int ELEMENTS, int ROWS, int COLS> struct ElementPlace {
     int q, i, j; /* in the part */
     long long offset;
-    __device__ NumberPlace(const smm_cuda_args &args, const smm_cuda_operand &x, long long first, int row,
-                           long long col, int e) {
+    __device__ ElementPlace(const smm_cuda_args &args, const smm_cuda_operand &x, long long first, int row,
+                            long long col, int e) {
         const int place = e % (ROWS * COLS);
         q = e / (ROWS * COLS);
         i = ORDER == SMM_ORDER_ROW ? place / COLS : place % ROWS;
@@ -20,21 +20,21 @@ template <int SOURCE, int ORDER, int ELEMENTS, int ROWS, int COLS> struct Number
 
 /* Gives `each` where the numbers of such a part of `count` matrices lie, and their place in the part. All threads of a
  * block take part. */
-template <int THREADS, int SOURCE, int ORDER, int ELEMENTS, int ROWS, int COLS, class X = Number, class Each>
-__device__ inline void for_numbers(const smm_cuda_args &args, int which, long long first, int count, int row,
-                                   long long col, Each each) {
+template <int THREADS, int SOURCE, int ORDER, int ELEMENTS, int ROWS, int COLS, class X = Complex, class Each>
+__device__ inline void for_elements(const smm_cuda_args &args, int which, long long first, int count, int row,
+                                    long long col, Each each) {
     const smm_cuda_operand &x = args.operand[which];
     for (int e = threadIdx.x; e < count * (ROWS * COLS); e += THREADS) {
-        const NumberPlace<SOURCE, ORDER, ELEMENTS, ROWS, COLS> at(args, x, first, row, col, e);
+        const ElementPlace<SOURCE, ORDER, ELEMENTS, ROWS, COLS> at(args, x, first, row, col, e);
         each(static_cast<X *>(x.data) + at.offset, at.q, at.i, at.j);
     }
 }
 
 /* Gives `each` the numbers of whole matrices, several of which are on their way at a time. */
 template <int THREADS, int SOURCE, int ORDER, int ROWS, int COLS, class X, class Each>
-__device__ inline void fetch_numbers(const smm_cuda_args &args, int which, long long first, int count, Each each) {
+__device__ inline void fetch_elements(const smm_cuda_args &args, int which, long long first, int count, Each each) {
     constexpr int AT_ONCE = 8;
-    typedef NumberPlace<SOURCE, ORDER, ROWS * COLS, ROWS, COLS> At;
+    typedef ElementPlace<SOURCE, ORDER, ROWS * COLS, ROWS, COLS> At;
     const smm_cuda_operand &x = args.operand[which];
     const int all = count * (ROWS * COLS);
 #pragma unroll 1
