@@ -37,7 +37,7 @@ OPS = (
 )
 
 
-RIGHTS = ("SOLVE", "SOLVE_POS", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR")
+SOLVERS = ("SOLVE", "SOLVE_POS", "LU_SOLVE", "CHO_SOLVE", "SOLVE_TRIANGULAR")
 SYSTEMS = (
     "SOLVE_POS",
     "SOLVE_SYM",
@@ -84,12 +84,12 @@ def larger(run: Run, options: argparse.Namespace) -> None:
 
 
 def few(
-    run: Run, options: argparse.Namespace, ops: tuple[str, ...], dtypes: tuple[str, ...], rights: bool
+    run: Run, options: argparse.Namespace, ops: tuple[str, ...], dtypes: tuple[str, ...], several: bool
 ) -> None:
     """Of few orders, beside PyTorch alone."""
     orders = FEW[: 2 if run.quick else None]
     problems = [
-        problem_of(op, dtype, n, n if rights else 1)
+        problem_of(op, dtype, n, n if several else 1)
         for op in options.op or ops
         for dtype in options.dtype or dtypes
         for n in orders
@@ -161,9 +161,9 @@ TOPICS = {
     "small": small,
     "call": call,
     "derivatives": derivatives,
-    "rights": partial(few, ops=RIGHTS, dtypes=("f32", "f64"), rights=True),
-    "systems": partial(few, ops=SYSTEMS, dtypes=("f32", "f64"), rights=False),
-    "complex": partial(few, ops=COMPLEX, dtypes=("c64", "c128"), rights=False),
+    "rights": partial(few, ops=SOLVERS, dtypes=("f32", "f64"), several=True),
+    "systems": partial(few, ops=SYSTEMS, dtypes=("f32", "f64"), several=False),
+    "complex": partial(few, ops=COMPLEX, dtypes=("c64", "c128"), several=False),
 }
 
 if __name__ == "__main__":

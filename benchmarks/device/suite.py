@@ -56,9 +56,9 @@ def gufunc_of(op: str) -> str:
     return GUFUNCS.get(op, op.lower())
 
 
-def problem_of(op: str, dtype: str, n: int, rights: int = 1, **more: Any) -> Problem:
+def problem_of(op: str, dtype: str, n: int, nrhs: int = 1, **more: Any) -> Problem:
     """A square problem; solves have so many right-hand sides."""
-    k = n if op.startswith(("MATMUL", "QR", "SVD")) else rights
+    k = n if op.startswith(("MATMUL", "QR", "SVD")) else nrhs
     return {"op": op, "dtype": dtype, "m": n, "k": k, "n": n, **more}
 
 

@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--ops", nargs="*", default=list(OPS), choices=list(OPS))
     parser.add_argument("--orders", type=int, nargs="*", default=[*range(1, 33)])
     parser.add_argument(
-        "--rights", type=int, nargs="*", default=[1], help="right-hand sides of solves; 0: as many as rows"
+        "--nrhs", type=int, nargs="*", default=[1], help="right-hand sides of solves; 0: as many as rows"
     )
     parser.add_argument("--dtypes", nargs="*", default=["f32", "f64"])
     parser.add_argument(
@@ -109,9 +109,9 @@ def main() -> None:
     name, arch, shared = _core.cuda_device(arguments.device)
     own = {"device": name, "arch": arch}
     problems = [
-        problem_of(op, dtype, n, rights or n, small=small, **dict(zip(LAYOUT, map(int, layout), strict=True)))
+        problem_of(op, dtype, n, nrhs or n, small=small, **dict(zip(LAYOUT, map(int, layout), strict=True)))
         for op in arguments.ops
-        for rights in (arguments.rights if op.endswith(SOLVES) else [1])
+        for nrhs in (arguments.nrhs if op.endswith(SOLVES) else [1])
         for small in arguments.small
         for layout in arguments.layouts
         for dtype in arguments.dtypes

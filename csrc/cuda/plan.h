@@ -88,6 +88,6 @@ int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x
                          int lines, int length, int skew);
 /* Columns of several right-hand sides that a lane has at a time, as OWN of substitution.cuh; bytes of their image. */
 enum { SMM_CUDA_OWN = 2 };
-int smm_cuda_rights_bytes(const smm_cuda_problem *p, const smm_cuda_grid *grid);
+int smm_cuda_rhs_bytes(const smm_cuda_problem *p, const smm_cuda_grid *grid);
 
 #endif

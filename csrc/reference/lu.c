@@ -64,8 +64,8 @@ void smm_lu_apply(const smm_lu_factors *f, number *x, bool transposed) {
 
 /* Each right-hand side of matrix q, solved with its factors; b NULL: the identity. */
 static void solve_all(const smm_call *call, const smm_lu_factors *f, intptr_t q, const smm_operand *b,
-                      const smm_operand *to, intptr_t sides) {
-    for (intptr_t j = 0; j < sides; j++) {
+                      const smm_operand *to, intptr_t nrhs) {
+    for (intptr_t j = 0; j < nrhs; j++) {
         number x[SMM_MAX_ORDER];
         for (intptr_t i = 0; i < f->n; i++) x[i] = b ? get_number(b, f->dtype, q, i, j) : i == j ? one : zero;
         smm_lu_apply(f, x, call->form & SMM_TRANSPOSED);

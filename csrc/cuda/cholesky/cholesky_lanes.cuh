@@ -76,7 +76,7 @@ template <bool BY_ROWS, int SOURCE> struct Lay {
 typedef typename Lay<A_BY_ROWS, SMM_SOURCE_A>::I ImageA;
 typedef typename Lay<L_BY_ROWS, SOURCE_L>::I ImageL;
 constexpr int IMAGES = SMM_THROUGH_SHARED ? max_of(ImageA::ELEMENTS, ImageL::ELEMENTS) : 0;
-static_assert(SMM_SHARED == (IMAGES + (SOLVES ? RIGHTS + MATRICES * N * (CARRIES ? 2 : 1) : 0)) * sizeof(T),
+static_assert(SMM_SHARED == (IMAGES + (SOLVES ? RHS + MATRICES * N * (CARRIES ? 2 : 1) : 0)) * sizeof(T),
               "the plan counts otherwise");
 
 __device__ inline void read(Triangle &a, const T *image) {
@@ -279,8 +279,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         }
         const int shift = stage<ImageA, THREADS, SMM_ASYNC>(shared, a, first, count, where[0],
                                                             A_BY_ROWS ? a.row : a.col, A_BY_ROWS ? a.col : a.row);
-        T *rights = shared + IMAGES, *numbers = rights + RIGHTS + q * N, *right = numbers + MATRICES * N;
-        if constexpr (SOLVES) stage_rhs<SMM_ASYNC>(args, rights, first, count);
+        T *rhs = shared + IMAGES, *numbers = rhs + RHS + q * N, *right = numbers + MATRICES * N;
+        if constexpr (SOLVES) stage_rhs<SMM_ASYNC>(args, rhs, first, count);
         copies_done();
         __syncthreads();
         Triangle l;
@@ -308,8 +308,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             if constexpr (CARRIES)
                 solve_adjoint(args, image, numbers, right, read, q < count, info);
             else
-                solve_rights(
-                    args, rights, first, count, info, [](int i) { return i; },
+                solve_rhs(
+                    args, rhs, first, count, info, [](int i) { return i; },
                     [&](Vector<OWN>(&x)[N]) { solve_several(image, numbers, x); }, [](int i) { return i; });
             return;
         }

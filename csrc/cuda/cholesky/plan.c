@@ -33,7 +33,7 @@ bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameter
     grid->shared = bytes_of(p) * max_of(cholesky_image(p, x, grid, p->source_a, a_by_rows),
                                         cholesky_image(p, x, grid, solves ? SMM_SOURCE_FLAT : p->source_c, l_by_rows));
     if (solves) grid->shared += grid->matrices * p->n * (several ? 1 : 2) * bytes_of(p);
-    if (several) grid->shared += smm_cuda_rights_bytes(p, grid);
+    if (several) grid->shared += smm_cuda_rhs_bytes(p, grid);
     return true;
 }
 

@@ -34,7 +34,7 @@ int smm_cuda_image_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x
 }
 
 /* None where they do not lie flat, in the same order as the results. */
-int smm_cuda_rights_bytes(const smm_cuda_problem *p, const smm_cuda_grid *grid) {
+int smm_cuda_rhs_bytes(const smm_cuda_problem *p, const smm_cuda_grid *grid) {
     const smm_cuda_parameters plain = {0};
     const bool by_rows = p->order_b == SMM_ORDER_ROW;
     const bool flat = p->source_b == SMM_SOURCE_FLAT && p->source_c == SMM_SOURCE_FLAT && p->order_b == p->order_c;

@@ -7,7 +7,7 @@ constexpr bool SEVERAL = K > 1, B_BY_ROWS = SMM_ORDER_B == SMM_ORDER_ROW;
 constexpr bool THROUGH_IMAGE = SEVERAL && ALIGNED && SMM_SOURCE_B == SMM_SOURCE_FLAT &&
                                SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_B == SMM_ORDER_C;
 typedef SharedTile<B_BY_ROWS ? N : K, B_BY_ROWS ? K : N, SMM_SOURCE_FLAT, MATRICES, 0, 1> ImageB;
-constexpr int RIGHTS = THROUGH_IMAGE ? ImageB::ELEMENTS : 0;
+constexpr int RHS = THROUGH_IMAGE ? ImageB::ELEMENTS : 0;
 
 /* The columns of a matrix of B or C. */
 struct Columns {
@@ -52,8 +52,8 @@ __device__ inline void stage_rhs(const smm_cuda_args &args, T *image, long long 
 /* Row i of what is solved is row source(i) of B, and becomes row target(i) of X. All threads of the block take part;
  * those without a matrix store nothing. */
 template <class Source, class Solve, class Target>
-__device__ inline void solve_rights(const smm_cuda_args &args, T *image, long long first, int count, int info,
-                                    Source source, Solve solve, Target target) {
+__device__ inline void solve_rhs(const smm_cuda_args &args, T *image, long long first, int count, int info,
+                                 Source source, Solve solve, Target target) {
     const int q = threadIdx.x / LANES;
     const auto result = [&](T x) { return info ? not_a_number() : x; };
     if constexpr (THROUGH_IMAGE) {

@@ -8,7 +8,7 @@
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix; MATRICES * LANES = THREADS.
  * Shared memory: the images of the matrices (MATRIX elements each; none with LANES = 1 and THROUGH_SHARED = 0, where
- * threads use vectors of the memory themselves); where several right-hand sides follow, their images (RIGHTS elements
+ * threads use vectors of the memory themselves); where several right-hand sides follow, their images (RHS elements
  * each) and, if lanes share a matrix, RECIPROCALS of the pivots; LU: the pivots, SOLVE: the right-hand side, or the
  * order of the rows, N to a matrix; the offsets of matrices with arbitrary strides.
  * Operands: any that args.h can describe; of right-hand sides there are SMM_K.
@@ -44,18 +44,18 @@ __host__ __device__ constexpr int apart(int elements) {
     return elements % WIDEST == 0 ? (elements / WIDEST | 1) * WIDEST : elements;
 }
 constexpr bool WHOLE = N * N % WIDEST == 0; /* matrices are whole vectors */
-constexpr int MATRIX = apart(N * N), RIGHTS = apart(N * K);
+constexpr int MATRIX = apart(N * N), RHS = apart(N * K);
 constexpr int WIDTH = widest_of(N); /* of a row's vectors in the image */
 constexpr bool HAS_IMAGES = STAGES || SHARES || (FACTORS && UNSTAGES);
 __host__ __device__ constexpr int whole(int elements) { return ceil_div(elements, WIDEST) * WIDEST; }
 constexpr int IMAGES = HAS_IMAGES ? whole(MATRICES * MATRIX) : 0;
-constexpr int ALL_RIGHTS = SOLVES_AFTER ? whole(MATRICES * RIGHTS) : 0;
+constexpr int ALL_RHS = SOLVES_AFTER ? whole(MATRICES * RHS) : 0;
 constexpr int RECIPROCALS = SHARES ? whole(MATRICES * N) : 0;
 /* After them come of each row an integer, or the right-hand side. */
 constexpr int OF_ROW = SHARES || (FACTORS && UNSTAGES)   ? sizeof(int)
                        : CARRIES && (STAGES || UNSTAGES) ? sizeof(Element)
                                                          : 0;
-static_assert(SMM_SHARED == (IMAGES + ALL_RIGHTS + RECIPROCALS) * sizeof(Element) + MATRICES * N * OF_ROW,
+static_assert(SMM_SHARED == (IMAGES + ALL_RHS + RECIPROCALS) * sizeof(Element) + MATRICES * N * OF_ROW,
               "the plan counts otherwise");
 
 #include "lu_lanes_columns.cuh"
@@ -206,7 +206,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     __shared__ long long where[3][LIE_FLAT ? 1 : MATRICES];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
-    Element *rights = shared + IMAGES, *reciprocals = rights + ALL_RIGHTS, *list = reciprocals + RECIPROCALS;
+    Element *rhs = shared + IMAGES, *reciprocals = rhs + ALL_RHS, *list = reciprocals + RECIPROCALS;
 
     if constexpr (!LIE_FLAT) {
         for (int q = threadIdx.x; q < count; q += THREADS)
@@ -218,7 +218,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         if constexpr (CARRIES) stage<B_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_B], first, count, where[1]);
     }
     if constexpr (SOLVES_AFTER && !INVERTS)
-        stage<B_FLAT, K, RIGHTS, SMM_ORDER_B>(rights, args.operand[SMM_B], first, count, where[1]);
+        stage<B_FLAT, K, RHS, SMM_ORDER_B>(rhs, args.operand[SMM_B], first, count, where[1]);
     if constexpr (STAGES || SOLVES_AFTER) {
         copies_done();
         __syncthreads();
@@ -227,15 +227,14 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const int q = threadIdx.x / LANES;
     const long long matrix = first + q;
     const bool mine = q < count;
-    const Shared of = {shared + q * MATRIX, rights + q * RIGHTS, reciprocals + q * N, list + q * N,
+    const Shared of = {shared + q * MATRIX, rhs + q * RHS, reciprocals + q * N, list + q * N,
                        reinterpret_cast<int *>(list) + q * N};
     Steps steps;
     run(args, of, matrix, mine, steps);
     if (mine && lane() == 0 && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = steps.info;
 
     if constexpr (UNSTAGES || SOLVES_AFTER) __syncthreads();
-    if constexpr (SOLVES_AFTER)
-        unstage<C_FLAT, K, RIGHTS, SMM_ORDER_C>(rights, args.operand[SMM_C], first, count, where[2]);
+    if constexpr (SOLVES_AFTER) unstage<C_FLAT, K, RHS, SMM_ORDER_C>(rhs, args.operand[SMM_C], first, count, where[2]);
     if constexpr (UNSTAGES && CARRIES)
         unstage<C_FLAT, 1, N, SMM_ORDER_ROW>(list, args.operand[SMM_C], first, count, where[2]);
     if constexpr (UNSTAGES && FACTORS) {

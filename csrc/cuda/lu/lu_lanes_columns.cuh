@@ -2,10 +2,10 @@
 
 /* What a matrix has in shared memory: its image and N elements each of two lists. */
 struct Shared {
-    Element *image, *rights; /* of A and, if it has several columns, of B, then X */
-    Element *reciprocals;    /* of the pivots */
-    Element *right;          /* b, then the solution */
-    int *pivots;             /* in its place: the pivots, or the order of the rows where B is to follow */
+    Element *image, *rhs; /* of A and, if it has several columns, of B, then X */
+    Element *reciprocals; /* of the pivots */
+    Element *right;       /* b, then the solution */
+    int *pivots;          /* in its place: the pivots, or the order of the rows where B is to follow */
 };
 
 /* What is known of the steps done. */
@@ -159,12 +159,12 @@ struct Columns {
     /* Several right-hand sides, in their image, become solutions: each lane takes columns of its own. */
     __device__ void solve(const Shared &of, int info) const {
 #pragma unroll 1
-        for (Element *b = of.rights + lane(); b < of.rights + K; b += LANES) {
+        for (Element *b = of.rhs + lane(); b < of.rhs + K; b += LANES) {
             Element x[N], row[N];
 #pragma unroll
             for (int i = 0; i < N; i++) {
                 const int from = SHARES ? of.pivots[i] : order[i];
-                x[i] = INVERTS ? element_of(of.rights + from == b) : b[from * K];
+                x[i] = INVERTS ? element_of(of.rhs + from == b) : b[from * K];
             }
 #pragma unroll
             for (int i = 1; i < N; i++) {

@@ -34,8 +34,8 @@ constexpr int PITCH = N % WIDEST ? N : (N / WIDEST | 1) * WIDEST;
 /* The inverse takes the place of the factors, if every lane has at most one of its columns. */
 constexpr bool OVER = INVERTS && N <= LANES;
 constexpr int IMAGE = ceil_div(N * PITCH, WIDEST) * WIDEST; /* in whole vectors */
-constexpr int WIDE_PITCH = OVER ? PITCH : K, RIGHTS = OVER ? 0 : N * K;
-constexpr int NUMBERS = ceil_div(IMAGE + RIGHTS + N, WIDEST) * WIDEST; /* of a matrix */
+constexpr int WIDE_PITCH = OVER ? PITCH : K, RHS = OVER ? 0 : N * K;
+constexpr int NUMBERS = ceil_div(IMAGE + RHS + N, WIDEST) * WIDEST; /* of a matrix */
 static_assert(SMM_SHARED == MATRICES * (NUMBERS * sizeof(Complex) + 2 * N * sizeof(int)), "the plan counts otherwise");
 
 /* What a matrix has in shared memory: A, then its factors; right-hand sides, then X; the inverses of the pivots; and
@@ -48,7 +48,7 @@ struct Own {
         : numbers(shared + q * NUMBERS), pivots(reinterpret_cast<int *>(shared + MATRICES * NUMBERS) + q * 2 * N) {}
     __device__ Complex &a(int i, int j) const { return numbers[i * PITCH + j]; }
     __device__ Complex &x(int i, int j) const { return numbers[(OVER ? 0 : IMAGE) + i * WIDE_PITCH + j]; }
-    __device__ Complex &inverse(int i) const { return numbers[IMAGE + RIGHTS + i]; }
+    __device__ Complex &inverse(int i) const { return numbers[IMAGE + RHS + i]; }
     __device__ int &order(int i) const { return pivots[N + i]; }
 };
 

@@ -41,15 +41,15 @@ constexpr int BESIDE = OF_PANEL + (SOLVES ? ceil_div(N, WIDEST) * WIDEST : 0), I
 #else
 constexpr int PITCH = pitch_of(N), BESIDE = 0, INTEGERS = STEPS;
 #endif
-constexpr int MATRIX = M * PITCH, RIGHTS = N * WIDE_PITCH;
+constexpr int MATRIX = M * PITCH, RHS = N * WIDE_PITCH;
 
 struct Own {
-    Element *elements, *rights, *beside;
+    Element *elements, *rhs, *beside;
     int *integers;
 
     __device__ Element *row(int i) const { return elements + i * PITCH; }
     __device__ Element &a(int i, int j) const { return elements[i * PITCH + j]; }
-    __device__ Element &x(int i, int j) const { return rights[i * WIDE_PITCH + j]; }
+    __device__ Element &x(int i, int j) const { return rhs[i * WIDE_PITCH + j]; }
     /* The row with which a step exchanges its own. */
     __device__ int &pivot(int k) const { return integers[k]; }
     /* An element of what is returned as the factors. */

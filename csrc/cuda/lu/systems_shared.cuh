@@ -25,7 +25,7 @@ __device__ inline Element result(const Own &o, int i, int j) { return o.factor(i
 #endif
 
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
-constexpr int INSIDE = OUTSIDE ? 0 : MATRIX, ELEMENTS = INSIDE + BESIDE + RIGHTS;
+constexpr int INSIDE = OUTSIDE ? 0 : MATRIX, ELEMENTS = INSIDE + BESIDE + RHS;
 static_assert(SMM_SHARED == MATRICES * (ELEMENTS * sizeof(Element) + INTEGERS * sizeof(int)),
               "the plan counts otherwise");
 

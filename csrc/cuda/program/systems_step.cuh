@@ -4,7 +4,7 @@
 #include "systems.cuh"
 
 struct Work {
-    Element elements[MATRIX + RIGHTS];
+    Element elements[MATRIX + RHS];
     int integers[INTEGERS];
 };
 inline Own own_of(Work &w) { return {w.elements, w.elements + MATRIX, nullptr, w.integers}; }

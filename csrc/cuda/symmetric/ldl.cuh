@@ -14,8 +14,8 @@ constexpr int COLUMNS = SOLVES ? min_of(max_of(SMM_K, 1), LANES) : 0; /* of righ
 
 /* The triangle; beside it first the columns of a step, then right-hand sides. An odd number of times LANES elements,
  * with the pivots, so that the matrices of a warp lie in different banks. */
-constexpr int OF_STEP = FACTORS ? 2 * N : 0, OF_RIGHTS = N * COLUMNS;
-constexpr int BESIDE = max_of(OF_STEP, OF_RIGHTS), OF_PIVOTS = ceil_div(N * sizeof(int), sizeof(Element));
+constexpr int OF_STEP = FACTORS ? 2 * N : 0, OF_RHS = N * COLUMNS;
+constexpr int BESIDE = max_of(OF_STEP, OF_RHS), OF_PIVOTS = ceil_div(N * sizeof(int), sizeof(Element));
 constexpr int ELEMENTS = elements_apart(TRIANGLE + BESIDE + OF_PIVOTS, sizeof(Element)) - OF_PIVOTS;
 
 struct Work {

@@ -10,7 +10,7 @@ bool smm_triangular_lanes_fits(const smm_cuda_problem *p, const smm_cuda_paramet
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0 &&
                     (!several || grid->matrices % group_of(p, p->n * p->k) == 0);
     grid->shared = smm_cuda_image_bytes(p, x, grid, p->source_a, p->n, p->n, several);
-    if (several) grid->shared += smm_cuda_rights_bytes(p, grid) + numbers * bytes_of(p);
+    if (several) grid->shared += smm_cuda_rhs_bytes(p, grid) + numbers * bytes_of(p);
     if (by_lu) grid->shared += numbers * (several ? (int)sizeof(int) : bytes_of(p));
     return true;
 }

@@ -25,7 +25,7 @@ constexpr bool UNIT = SMM_FORM & 2, TRANSPOSED = SMM_FORM & 4, BY_LU = SMM_OP ==
 constexpr bool UPPER = SMM_OP == SMM_OP_SOLVE_TRIANGULAR && SMM_FORM & 1;
 typedef SharedTile<N, N, SMM_SOURCE_A, MATRICES, SMM_PAD, SEVERAL> ImageA;
 constexpr int RECIPROCALS = SEVERAL ? MATRICES * N : 0;
-static_assert(SMM_SHARED == (ImageA::ELEMENTS + RIGHTS + RECIPROCALS) * sizeof(T) +
+static_assert(SMM_SHARED == (ImageA::ELEMENTS + RHS + RECIPROCALS) * sizeof(T) +
                                 (BY_LU ? MATRICES * N * (SEVERAL ? sizeof(int) : sizeof(T)) : 0),
               "the plan counts otherwise");
 
@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const smm_cuda_operand &a = args.operand[SMM_A];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
-    T *rights = shared + ImageA::ELEMENTS;
+    T *rhs = shared + ImageA::ELEMENTS;
     if (SMM_SOURCE_A == SMM_SOURCE_STRIDED) {
         for (int q = threadIdx.x; q < count; q += THREADS) where[q] = offset_of(args, a, first + q);
         __syncthreads();
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     constexpr bool BY_ROWS = SMM_ORDER_A == SMM_ORDER_ROW;
     const int shift = stage<ImageA, THREADS, SMM_ASYNC>(shared, a, first, count, where, BY_ROWS ? a.row : a.col,
                                                         BY_ROWS ? a.col : a.row);
-    stage_rhs<SMM_ASYNC>(args, rights, first, count);
+    stage_rhs<SMM_ASYNC>(args, rhs, first, count);
     copies_done();
     __syncthreads();
 
@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const bool mine = threadIdx.x / LANES < count;
     const long long matrix = first + q;
     T *image = shared + shift + (SMM_SOURCE_A == SMM_SOURCE_ONE ? 0 : q * ImageA::MATRIX);
-    T *numbers = rights + RIGHTS + threadIdx.x / LANES * N;
+    T *numbers = rhs + RHS + threadIdx.x / LANES * N;
     int info = UNIT ? 0 : first_zero(image);
     Divisor diagonal[ROWS];
     int position[ROWS];
@@ -139,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     if (args.operand[SMM_INFO].data && mine && lane() == 0) *beside<int>(args, SMM_INFO, matrix, 1) = info;
 
     if constexpr (SEVERAL) {
-        int *order = reinterpret_cast<int *>(rights + RIGHTS + RECIPROCALS) + threadIdx.x / LANES * N;
+        int *order = reinterpret_cast<int *>(rhs + RHS + RECIPROCALS) + threadIdx.x / LANES * N;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (row_of(r) >= N) continue;
@@ -147,8 +147,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
             if (BY_LU) order[position[r]] = row_of(r);
         }
         __syncwarp();
-        solve_rights(
-            args, rights, first, count, info, [&](int i) { return BY_LU && !TRANSPOSED ? order[i] : i; },
+        solve_rhs(
+            args, rhs, first, count, info, [&](int i) { return BY_LU && !TRANSPOSED ? order[i] : i; },
             [&](Vector<OWN>(&x)[N]) { solve_several(image, numbers, x); },
             [&](int i) { return BY_LU && TRANSPOSED ? order[i] : i; });
     } else {

@@ -4,7 +4,7 @@
  * Hermitian. */
 
 INLINE intptr_t banded_bytes(const smm_call *call, intptr_t rows) {
-    return call->n * (rows + min_of(SIDES, call->k)) * (intptr_t)sizeof(elem);
+    return call->n * (rows + min_of(RHS_BLOCK, call->k)) * (intptr_t)sizeof(elem);
 }
 
 /* info becomes j + 1 where a pivot is useless, the first time. */
@@ -94,7 +94,7 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
     const smm_solve_tridiagonal_operands *o = &call->solve_tridiagonal;
     elem *const workspace = smm_kernel_workspace(), *const x = workspace + 4 * n;
     const tridiagonal t = {workspace, workspace + n, workspace + 2 * n, workspace + 3 * n,
-                           (uint32_t *)(x + n * min_of(SIDES, call->k))};
+                           (uint32_t *)(x + n * min_of(RHS_BLOCK, call->k))};
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = min_of(LANES, last - q);
         KERNEL(banded_load)(t.dl, &o->dl, q, n - 1, 1, count);
@@ -102,9 +102,9 @@ INLINE void tridiagonal_loop(const smm_call *call, intptr_t first, intptr_t last
         KERNEL(banded_load)(t.du, &o->du, q, n - 1, 1, count);
         const vec info = tridiagonal_factor(&t, n, pivoted);
         lanes_store_int(&o->info, q, info, count);
-        for (intptr_t k = 0; k < call->k; k += SIDES) {
+        for (intptr_t k = 0; k < call->k; k += RHS_BLOCK) {
             if (!smm_kernel_should_continue(n, k)) return;
-            const intptr_t width = min_of(SIDES, call->k - k);
+            const intptr_t width = min_of(RHS_BLOCK, call->k - k);
             const smm_operand b = elem_columns(o->b, k), to = elem_columns(o->x, k);
             KERNEL(banded_load)(x, &b, q, n, width, count);
             if (width == 1)
@@ -203,9 +203,9 @@ static void KERNEL(banded_lanes)(const smm_call *call, intptr_t first, intptr_t 
         KERNEL(banded_load)(w + lower * n, &o->ab, q, m, n, count);
         const vec info = banded_factor(w, pivots, n, lower, all);
         lanes_store_int(&o->info, q, info, count);
-        for (intptr_t k = 0; k < call->k; k += SIDES) {
+        for (intptr_t k = 0; k < call->k; k += RHS_BLOCK) {
             if (!smm_kernel_should_continue(n, k)) return;
-            const intptr_t width = min_of(SIDES, call->k - k);
+            const intptr_t width = min_of(RHS_BLOCK, call->k - k);
             const smm_operand b = elem_columns(o->b, k), to = elem_columns(o->x, k);
             KERNEL(banded_load)(x, &b, q, n, width, count);
             banded_solve(w, pivots, x, n, width, lower, all);
@@ -282,9 +282,9 @@ static void KERNEL(banded_pos_lanes)(const smm_call *call, intptr_t first, intpt
             }
         }
         lanes_store_int(&o->info, q, info, count);
-        for (intptr_t k = 0; k < call->k; k += SIDES) {
+        for (intptr_t k = 0; k < call->k; k += RHS_BLOCK) {
             if (!smm_kernel_should_continue(n, k)) return;
-            const intptr_t width = min_of(SIDES, call->k - k);
+            const intptr_t width = min_of(RHS_BLOCK, call->k - k);
             const smm_operand b = elem_columns(o->b, k), to = elem_columns(o->x, k);
             KERNEL(banded_load)(x, &b, q, n, width, count);
             banded_pos_solve(diagonal, step, r, x, n, width, m - 1);

@@ -95,14 +95,14 @@ static int32_t KERNEL(parts_reduce)(const smm_level *x, const smm_level *to, int
         KERNEL(parts_store)(&to->du, to->n, &du, separators);
         if (lane_any(bad)) row = (int32_t)min_of(row, KERNEL(parts_first_useless)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
-            const smm_operand from = elem_columns(x->b, k), sides = elem_columns(to->b, k);
+            const smm_operand from = elem_columns(x->b, k), rhs = elem_columns(to->b, k);
             KERNEL(parts_load)(b, &from, 0, x->n, 0, at);
             ROLLED(intptr_t t = 2; t <= PART_ROWS; t++) {
                 const intptr_t s = WINDOW_ROWS - t;
                 b[t] = elem_fnma(w.dl[t], b[t - 1], b[t]);
                 b[s] = elem_fnma(w.du[s], b[s + 1], b[s]);
             }
-            KERNEL(parts_store)(&sides, to->n, &b[PART_ROWS], separators);
+            KERNEL(parts_store)(&rhs, to->n, &b[PART_ROWS], separators);
         }
     }
     return row;
@@ -125,9 +125,9 @@ static int32_t KERNEL(parts_substitute)(const smm_level *x, const smm_level *fro
         }
         if (lane_any(bad)) row = (int32_t)min_of(row, KERNEL(parts_first_useless)(x, w.d, at));
         for (intptr_t k = 0; k < x->k; k++) {
-            const smm_operand sides = elem_columns(x->b, k), to = elem_columns(x->x, k);
+            const smm_operand rhs = elem_columns(x->b, k), to = elem_columns(x->x, k);
             const smm_operand separators = elem_columns(from->x, k);
-            KERNEL(parts_load)(b, &sides, 0, x->n, 0, at);
+            KERNEL(parts_load)(b, &rhs, 0, x->n, 0, at);
             KERNEL(parts_load)(&b[0], &separators, 0, from->n, 0, left);
             KERNEL(parts_load)(&b[PART_ROWS], &separators, 0, from->n, 0, right);
             ROLLED(intptr_t t = 1; t < PART_ROWS; t++) b[t] = elem_fnma(w.dl[t], b[t - 1], b[t]);

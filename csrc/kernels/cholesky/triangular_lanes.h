@@ -1,13 +1,13 @@
 /* triangular_lanes.h: solving with triangular factors, LANES systems side by side: one text over the numbers of
- * elements_real.h and those of elements_complex.h. Right-hand sides come SIDES at a time, and TILE unknowns of WIDTH of
- * them sum in registers all that is subtracted from them. */
+ * elements_real.h and those of elements_complex.h. Right-hand sides come RHS_BLOCK at a time, and TILE unknowns of
+ * WIDTH of them sum in registers all that is subtracted from them. */
 
 enum { WIDTH = PARTS == 1 ? TILE : 2 };
 
 /* A lower triangle, and the reciprocals of its diagonal. */
 typedef struct triangular {
     elem l[PANELS_SIZE], r[SMM_MAX_ORDER];
-    elem x[SMM_MAX_ORDER * SIDES]; /* right-hand sides, and their solutions */
+    elem x[SMM_MAX_ORDER * RHS_BLOCK]; /* right-hand sides, and their solutions */
     triangle t;
     vec info;
     bool plain; /* every element of the diagonal has a reciprocal */
@@ -154,8 +154,8 @@ _Static_assert(offsetof(smm_call, solve_triangular.x) == offsetof(smm_call, solv
 INLINE void solve_right_sides(triangular *w, const smm_call *call, intptr_t q, intptr_t count, bool reversed,
                               bool both) {
     const intptr_t n = call->n;
-    for (intptr_t k = 0; k < call->k; k += SIDES) {
-        const intptr_t width = min_of(SIDES, call->k - k);
+    for (intptr_t k = 0; k < call->k; k += RHS_BLOCK) {
+        const intptr_t width = min_of(RHS_BLOCK, call->k - k);
         const smm_operand b = elem_columns(call->solve_triangular.b, k);
         const smm_operand c = elem_columns(call->solve_triangular.x, k);
         elem *const x = w->x;

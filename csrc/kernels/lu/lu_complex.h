@@ -85,7 +85,7 @@ static unsigned lu_complex_needs(const smm_call *call) {
 static void KERNEL(lu_lanes)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     lu_workspace *const workspace = smm_kernel_workspace();
-    if (call->n > FEW) elem_lu(call, first, last, workspace->a, workspace->x, call->n, MAX_SIDES / call->n);
+    if (call->n > FEW) elem_lu(call, first, last, workspace->a, workspace->x, call->n, RHS_ELEMENTS / call->n);
     elem a[FEW * FEW], x[FEW * FEW];
     UNROLLED(int n = 1; n <= FEW; n++)
         if (call->n == n) elem_lu(call, first, last, a, x, n, n);

@@ -28,19 +28,19 @@ INLINE void lu_take_pivots(panel_stack *s, intptr_t k, const divisor *d, elem r)
 /* Step k + t, whose pivot row is known, of the panel and of so many right-hand sides in the lanes, in which `beside` is
  * that row. Returns that of the next. With the last step the rows go back to w. */
 INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const panel_candidate *pivot, elem *beside,
-                               const int sides) {
+                               const int nrhs) {
     const intptr_t m = s->m - k, steps = lu_steps(s, k);
     const divisor d = divisor_of(pivot->y[t]);
     const elem r = elem_reciprocal(&d);
-    elem *const x = s->x + k * PANEL, *const b = s->b + k * sides;
+    elem *const x = s->x + k * PANEL, *const b = s->b + k * nrhs;
     elem old[PANEL], old_b[PANEL], u[PANEL];
     vec i = lane_set((T)t);
     panel_candidate next = *pivot;
     UNROLLED(int j = 0; j < PANEL; j++) old[j] = x[t * PANEL + j];
-    UNROLLED(int e = 0; e < sides; e++) {
+    UNROLLED(int e = 0; e < nrhs; e++) {
         u[e] = beside[e];
-        old_b[e] = b[t * sides + e];
-        b[t * sides + e] = u[e];
+        old_b[e] = b[t * nrhs + e];
+        b[t * nrhs + e] = u[e];
     }
     lu_take_pivots(s, k + t, &d, r);
     s->odd ^= ~lane_equal(pivot->row, lane_set((T)t));
@@ -55,10 +55,10 @@ INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const pa
         i = lane_add(i, lane_set(1));
         UNROLLED(int j = 0; j < PANEL; j++) z[j] = y[j];
         lu_eliminate_row(z, t, i, pivot, old, &d, r);
-        UNROLLED(int e = 0; e < sides; e++) {
+        UNROLLED(int e = 0; e < nrhs; e++) {
             const mask exchanged = lane_equal(i, pivot->row);
-            c[e] = elem_fnma(z[t], u[e], elem_select(exchanged, old_b[e], b[row * sides + e]));
-            b[row * sides + e] = c[e];
+            c[e] = elem_fnma(z[t], u[e], elem_select(exchanged, old_b[e], b[row * nrhs + e]));
+            b[row * nrhs + e] = c[e];
         }
         if (t + 1 == PANEL) {
             panel_store_row(s, k, k + row, z);
@@ -67,22 +67,22 @@ INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const pa
         UNROLLED(int j = 0; j < PANEL; j++) y[j] = z[j];
         if (row == t + 1) {
             next = panel_first_row(z, t + 1);
-            UNROLLED(int e = 0; e < sides; e++) beside[e] = c[e];
+            UNROLLED(int e = 0; e < nrhs; e++) beside[e] = c[e];
         } else {
             const mask larger = panel_consider(&next, z, t + 1, i);
-            UNROLLED(int e = 0; e < sides; e++) beside[e] = elem_select(larger, c[e], beside[e]);
+            UNROLLED(int e = 0; e < nrhs; e++) beside[e] = elem_select(larger, c[e], beside[e]);
         }
     }
     return next;
 }
 
 /* Rows of the panel begin at w + at[]. A last panel of fewer columns leaves rows below its steps. */
-INLINE void lu_panel(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, const int sides) {
+INLINE void lu_panel(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, const int nrhs) {
     const intptr_t steps = lu_steps(s, k);
     elem beside[PANEL];
-    panel_candidate pivot = panel_begin(s, w, at, k, beside, sides);
+    panel_candidate pivot = panel_begin(s, w, at, k, beside, nrhs);
     UNROLLED(int t = 0; t < PANEL; t++)
-        if (t < steps) pivot = lu_step(s, k, t, &pivot, beside, sides);
+        if (t < steps) pivot = lu_step(s, k, t, &pivot, beside, nrhs);
     for (intptr_t i = k + steps; i < s->m && steps < PANEL; i++) panel_store_row(s, k, i, s->x + i * PANEL);
 }
 SHARED void KERNEL(lu_panel)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) { lu_panel(s, w, at, k, 0); }
@@ -209,13 +209,12 @@ SHARED void KERNEL(lu_panels_alone)(panel_stack *s, intptr_t k, intptr_t count) 
 }
 
 /* What those panels do to right-hand sides in the lanes. */
-INLINE void lu_follow(panel_stack *s, intptr_t k, intptr_t count, const int sides) {
+INLINE void lu_follow(panel_stack *s, intptr_t k, intptr_t count, const int nrhs) {
     const intptr_t steps = min_of(lu_steps(s, k), PANEL);
     for (intptr_t t = k; t < k + steps; t++)
         for (intptr_t lane = 0; lane < count; lane++)
-            for (intptr_t e = 0; e < sides; e++) {
-                T *const x = (T *)&s->b[t * sides + e] + lane, *const y =
-                                                                   (T *)&s->b[s->swap[t][lane] * sides + e] + lane;
+            for (intptr_t e = 0; e < nrhs; e++) {
+                T *const x = (T *)&s->b[t * nrhs + e] + lane, *const y = (T *)&s->b[s->swap[t][lane] * nrhs + e] + lane;
                 UNROLLED(int part = 0; part < PARTS; part++) {
                     const T was = x[part * LANES];
                     x[part * LANES] = y[part * LANES];
@@ -227,15 +226,15 @@ INLINE void lu_follow(panel_stack *s, intptr_t k, intptr_t count, const int side
         panel_load_row(l, s, k, i);
         UNROLLED(int t = 0; t < PANEL; t++) {
             if (t >= steps || k + t >= i) break;
-            UNROLLED(int e = 0; e < sides; e++)
-                s->b[i * sides + e] = elem_fnma(l[t], s->b[(k + t) * sides + e], s->b[i * sides + e]);
+            UNROLLED(int e = 0; e < nrhs; e++)
+                s->b[i * nrhs + e] = elem_fnma(l[t], s->b[(k + t) * nrhs + e], s->b[i * nrhs + e]);
         }
     }
 }
-SHARED void KERNEL(lu_panels_alone_beside)(panel_stack *s, intptr_t k, intptr_t count, intptr_t sides) {
+SHARED void KERNEL(lu_panels_alone_beside)(panel_stack *s, intptr_t k, intptr_t count, intptr_t nrhs) {
     KERNEL(lu_panels_alone)(s, k, count);
-    if (sides == 1) lu_follow(s, k, count, 1);
-    if (sides == PANEL) lu_follow(s, k, count, PANEL);
+    if (nrhs == 1) lu_follow(s, k, count, 1);
+    if (nrhs == PANEL) lu_follow(s, k, count, PANEL);
 }
 
 /* --- the columns beside it, and right-hand sides matrix by matrix --- */
@@ -375,15 +374,15 @@ SHARED void KERNEL(lu_substitute_rows)(const panel_stack *s, intptr_t lane, lu_r
 
 /* Right-hand sides of matrix q, in this lane, some columns at a time; those of the identity if b is NULL. */
 INLINE void lu_solve_rows(const smm_operand *b, const smm_operand *to, panel_stack *s, intptr_t q, intptr_t lane,
-                          intptr_t sides) {
-    const intptr_t n = s->n, width = min_of(sides, SMM_MAX_ORDER), pitch = panel_odd_pitch(width);
+                          intptr_t nrhs) {
+    const intptr_t n = s->n, width = min_of(nrhs, SMM_MAX_ORDER), pitch = panel_odd_pitch(width);
     const strides c = strides_of(to), from = b ? strides_of(b) : (strides){0, 0, 0};
     const bool failed = ((const T *)&s->info)[lane] != 0;
     T *const x = s->w + LANES * s->size;
     int32_t at[SMM_MAX_ORDER];
     for (intptr_t i = 0; i < n; i++) at[i] = (int32_t)(i * pitch);
-    for (intptr_t j = 0; j < sides; j += width) {
-        const intptr_t cols = min_of(width, sides - j);
+    for (intptr_t j = 0; j < nrhs; j += width) {
+        const intptr_t cols = min_of(width, nrhs - j);
         for (intptr_t i = 0; i < n; i++) {
             const intptr_t row = (intptr_t)((const T *)&s->was[i])[lane];
             if (b) {
@@ -432,11 +431,11 @@ INLINE void lu_substitute_panels(const panel_stack *s, elem *x, const int cols) 
 
 /* X from what the panels have made of B, for matrices q .. q+count-1. */
 SHARED void KERNEL(lu_solve_panels)(const smm_call *call, panel_stack *s, intptr_t q, intptr_t count, intptr_t width,
-                                    intptr_t sides) {
+                                    intptr_t nrhs) {
     const intptr_t n = s->n;
     elem *const x = s->b;
-    for (intptr_t i = 0; i < n && width < sides; i++)
-        for (intptr_t e = 0; e < width; e++) x[i * width + e] = x[i * sides + e];
+    for (intptr_t i = 0; i < n && width < nrhs; i++)
+        for (intptr_t e = 0; e < width; e++) x[i * width + e] = x[i * nrhs + e];
     switch (width) {
     case 1: lu_substitute_panels(s, x, 1); break;
     case 2: lu_substitute_panels(s, x, 2); break;
@@ -491,8 +490,9 @@ INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, int
 
 /* The workspace of matrices with more rows; of others, right-hand sides included, it is less than what there is. */
 static intptr_t KERNEL(lu_panels_workspace)(const smm_call *call) {
-    enum { SIDES = SMM_MAX_ORDER * PANEL_MAX * (int)sizeof(T) };
-    _Static_assert(sizeof(panel_stack) + (size_t)PANEL_ROOM + SIDES <= SMM_KERNEL_WORKSPACE, "workspace of lu_panels");
+    enum { RHS_BYTES = SMM_MAX_ORDER * PANEL_MAX * (int)sizeof(T) };
+    _Static_assert(sizeof(panel_stack) + (size_t)PANEL_ROOM + RHS_BYTES <= SMM_KERNEL_WORKSPACE,
+                   "workspace of lu_panels");
     if (call->op != SMM_OP_LU) return SMM_KERNEL_WORKSPACE;
     const intptr_t rows = LANES * panel_size(call->m, panel_odd_pitch(call->n)) * (intptr_t)sizeof(T);
     return (intptr_t)sizeof(panel_stack) + panel_bytes(call->m) + rows;
@@ -506,9 +506,9 @@ enum { LU_FEW = PARTS * LANES / 4 };
 static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     const bool inverts = call->op == SMM_OP_INV;
     const intptr_t n = call->n, m = call->op == SMM_OP_LU ? call->m : n;
-    const intptr_t sides = inverts ? n : call->op == SMM_OP_SOLVE ? call->k : 0;
-    const bool few = sides <= PANEL && !inverts;
-    const intptr_t beside = !few || !sides ? 0 : sides == 1 ? 1 : PANEL; /* in the lanes */
+    const intptr_t nrhs = inverts ? n : call->op == SMM_OP_SOLVE ? call->k : 0;
+    const bool few = nrhs <= PANEL && !inverts;
+    const intptr_t beside = !few || !nrhs ? 0 : nrhs == 1 ? 1 : PANEL; /* in the lanes */
     lu_panel_fn *const panel = !beside       ? KERNEL(lu_panel)
                                : beside == 1 ? KERNEL(lu_panel_beside)
                                              : KERNEL(lu_panel_beside_four);
@@ -521,10 +521,10 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
         const intptr_t count = min_of(LANES, last - q);
         const T *const next = ahead_of(&call->a, q, LANES * PARTS * m * n);
         const bool alone = count <= LU_FEW, begun = is_near && !alone;
-        if (beside) KERNEL(elem_load)(s->b, &call->solve.b, q, n, sides, count);
-        for (intptr_t i = n - 1; i >= 0 && sides < beside; i--)
+        if (beside) KERNEL(elem_load)(s->b, &call->solve.b, q, n, nrhs, count);
+        for (intptr_t i = n - 1; i >= 0 && nrhs < beside; i--)
             for (intptr_t e = beside - 1; e >= 0; e--)
-                s->b[i * beside + e] = e < sides ? s->b[i * sides + e] : elem_set(0);
+                s->b[i * beside + e] = e < nrhs ? s->b[i * nrhs + e] : elem_set(0);
         if (begun)
             KERNEL(lu_first_panel)(s, panel, (T *)call->a.data + q * a.batch, a, count, cold ? next : NULL, part);
         else
@@ -540,10 +540,10 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
             }
         }
         lanes_store_int(smm_info(call), q, s->info, count);
-        if (beside) KERNEL(lu_solve_panels)(call, s, q, count, sides, beside);
+        if (beside) KERNEL(lu_solve_panels)(call, s, q, count, nrhs, beside);
         for (intptr_t l = 0; l < count && !few; l++)
             lu_solve_rows(inverts ? NULL : &call->solve.b, inverts ? &call->inv.inverse : &call->solve.x, s, q + l, l,
-                          sides);
+                          nrhs);
         for (intptr_t l = 0; l < count && call->op == SMM_OP_LU; l++) lu_store(call, q + l, s, l);
         if (call->op == SMM_OP_DET || call->op == SMM_OP_SLOGDET) {
             elem u[SMM_MAX_ORDER];

@@ -4,8 +4,8 @@
 
 enum {
     MATRIX_ELEMENTS = SMM_MAX_ORDER * SMM_MAX_ORDER,
-    SIDES = PARTS == 1 ? BLOCK : 16, /* right-hand sides that are solved for together */
-    MAX_SIDES = SIDES * SMM_MAX_ORDER
+    RHS_BLOCK = PARTS == 1 ? BLOCK : 16, /* right-hand sides that are solved for together */
+    RHS_ELEMENTS = RHS_BLOCK * SMM_MAX_ORDER
 };
 
 /* Call a step for each k from 0 to n - 1, or from n - 1 to 0: unrolled where n is a constant. */
@@ -22,7 +22,7 @@ enum {
 
 /* LANES matrices in factors, and some right-hand sides. */
 typedef struct lu_workspace {
-    elem a[MATRIX_ELEMENTS], x[MAX_SIDES];
+    elem a[MATRIX_ELEMENTS], x[RHS_ELEMENTS];
 } lu_workspace;
 _Static_assert(sizeof(lu_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of lu_solve_lanes");
 
@@ -103,11 +103,11 @@ INLINE void elem_solve_some(const smm_operand *b, const smm_operand *to, intptr_
 
 /* For all of them, as many at a time as x has room for; of few rows the usual numbers are constants, of real matrices
  * one always is. */
-INLINE void elem_solve_all(const smm_operand *b, const smm_operand *to, intptr_t sides, intptr_t most, intptr_t q,
+INLINE void elem_solve_all(const smm_operand *b, const smm_operand *to, intptr_t nrhs, intptr_t most, intptr_t q,
                            const elem *a, elem *x, const lu_state *s, const intptr_t n, const bool transposed,
                            intptr_t count) {
-    for (intptr_t j = 0, width; j < sides; j += width) {
-        width = min_of(most, sides - j);
+    for (intptr_t j = 0, width; j < nrhs; j += width) {
+        width = min_of(most, nrhs - j);
         if (__builtin_constant_p(n) && width == n) {
             elem_solve_some(b, to, j, n, q, a, x, s, n, transposed, count);
         } else if (__builtin_constant_p(n) || (PARTS == 1 && width == 1)) {
@@ -179,7 +179,7 @@ static void KERNEL(lu_solve_lanes)(const smm_call *call, intptr_t first, intptr_
         for (intptr_t k = 0; k < n && cold; k++) prefetch(next + PARTS * k * LANES * n, PARTS * LANES * n);
         const vec info = lu_look(call, &call->lu_solve.pivots, workspace->a, &s, q, count);
         lanes_store_int(&call->lu_solve.info, q, info, count);
-        elem_solve_all(&call->lu_solve.b, &call->lu_solve.x, call->k, SIDES, q, workspace->a, workspace->x, &s, n,
+        elem_solve_all(&call->lu_solve.b, &call->lu_solve.x, call->k, RHS_BLOCK, q, workspace->a, workspace->x, &s, n,
                        call->form & SMM_TRANSPOSED, count);
     }
 }

@@ -153,19 +153,19 @@ INLINE mask panel_consider(panel_candidate *c, const elem *y, const int t, vec i
 /* The panel from row k on, of rows that begin at w + at[], and the pivot row of its first step; `beside` becomes that
  * of so many right-hand sides. */
 INLINE panel_candidate panel_begin(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, elem *beside,
-                                   const int sides) {
+                                   const int nrhs) {
     vec i = lane_set(0);
-    elem *const x = s->x + k * PANEL, *const b = s->b + k * sides;
+    elem *const x = s->x + k * PANEL, *const b = s->b + k * nrhs;
     panel_load_row_at(x, w + PARTS * k, at[k]);
     panel_candidate pivot = panel_first_row(x, 0);
-    UNROLLED(int e = 0; e < sides; e++) beside[e] = b[e];
+    UNROLLED(int e = 0; e < nrhs; e++) beside[e] = b[e];
     ROLLED(intptr_t row = 1; row < s->m - k; row++) {
         elem y[PANEL];
         panel_load_row_at(y, w + PARTS * k, at[k + row]);
         UNROLLED(int j = 0; j < PANEL; j++) x[row * PANEL + j] = y[j];
         i = lane_add(i, lane_set(1));
         const mask larger = panel_consider(&pivot, y, 0, i);
-        UNROLLED(int e = 0; e < sides; e++) beside[e] = elem_select(larger, b[row * sides + e], beside[e]);
+        UNROLLED(int e = 0; e < nrhs; e++) beside[e] = elem_select(larger, b[row * nrhs + e], beside[e]);
     }
     return pivot;
 }

@@ -227,7 +227,7 @@ INLINE void lstsq_solve(const smm_call *call, intptr_t q, const lstsq_factors *f
     smm_operand d = call->lstsq.residuals;
     d.data = (char *)d.data + first * d.row;
     KERNEL(elem_load)(x, &b, q, m, width, count);
-    vec back[SIDES], norm[SIDES];
+    vec back[RHS_BLOCK], norm[RHS_BLOCK];
     for (intptr_t c = 0; c < width; c++) back[c] = lane_div(lane_set(1), scale_to_solve(f, x + c, width));
     for (intptr_t k = 0; k < p; k++)
         reflect((reflection){f->a.at + k * step + k, step, m - k, elem_conj(f->tau[k])}, x + k * width, width, width,
@@ -264,7 +264,7 @@ static void KERNEL(lstsq_lanes)(const smm_call *call, intptr_t first, intptr_t l
         factor_pivoting(&f);
         find_rank(call, q, &f, x, count);
         annihilate_tails(&f, x);
-        const intptr_t most = min_of(SIDES, QR_ELEMENTS / (m > n ? m : n));
+        const intptr_t most = min_of(RHS_BLOCK, QR_ELEMENTS / (m > n ? m : n));
         for (intptr_t c = 0; c < call->k; c += most) lstsq_solve(call, q, &f, x, c, min_of(most, call->k - c), count);
         lanes_store_int(&call->lstsq.rank, q, f.rank, count);
         lanes_store_int(&call->lstsq.info, q, lane_set(0), count);

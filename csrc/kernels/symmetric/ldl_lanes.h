@@ -23,7 +23,7 @@ typedef struct ldl_group {
      * and what goes in its place; the conjugates of a column */
     elem x[SMM_MAX_ORDER], y[SMM_MAX_ORDER], l[SMM_MAX_ORDER], z[SMM_MAX_ORDER], was[SMM_MAX_ORDER],
         goes[SMM_MAX_ORDER], mirrored[SMM_MAX_ORDER];
-    elem sides[SMM_MAX_ORDER * BLOCK]; /* right-hand sides */
+    elem rhs[SMM_MAX_ORDER * BLOCK]; /* right-hand sides */
 } ldl_group;
 _Static_assert(sizeof(ldl_group) <= SMM_KERNEL_WORKSPACE, "workspace of ldl_lanes");
 
@@ -301,7 +301,7 @@ INLINE void ldl_solve_all(const smm_call *call, const smm_operand *b, const smm_
     for (intptr_t j = 0; j < call->k; j += BLOCK) {
         const intptr_t width = min_of(BLOCK, call->k - j);
         const smm_operand from = elem_columns(*b, j), c = elem_columns(*to, j);
-        elem *const x = g->sides, *const y = g->y;
+        elem *const x = g->rhs, *const y = g->y;
         KERNEL(elem_load)(x, &from, q, n, width, count);
         for (intptr_t l = 0; l < width; l++) {
             for (intptr_t i = 0; i < n; i++) y[i] = x[smm_ldl_turned(call, i) * width + l];
