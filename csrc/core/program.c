@@ -219,8 +219,8 @@ void smm_free_program(smm_planned *x) {
 
 /* --- Loops ------------------------------------------------------------------------------------------ */
 
-/* What is carried, and info, become values as they are in their rooms, which are part of the buffer. */
-static intptr_t enter_rooms(const smm_loop *loop, smm_planned *x) {
+/* What is carried, and info, become values as they are in their slots, which are part of the buffer. */
+static intptr_t enter_slots(const smm_loop *loop, smm_planned *x) {
     intptr_t bytes = 0;
     for (int c = 0; c < x->carries; c++) {
         planned_carry *carry = &x->carry[c];
@@ -239,16 +239,16 @@ static intptr_t enter_rooms(const smm_loop *loop, smm_planned *x) {
     return bytes + x->value[x->info].batch;
 }
 
-static intptr_t place_room(smm_planned *x, intptr_t bytes) {
+static intptr_t place_slot(smm_planned *x, intptr_t bytes) {
     const intptr_t at = x->workspace;
     x->workspace += (bytes * x->tile + SMM_LINE - 1) & -(intptr_t)SMM_LINE;
     return at;
 }
 
-static void place_rooms(smm_planned *x) {
+static void place_slots(smm_planned *x) {
     for (int c = 0; c < x->carries; c++)
-        for (int i = 0; i < 2; i++) x->carry[c].room[i] = place_room(x, x->carry[c].carry.bytes);
-    if (x->info >= 0) x->info_room = place_room(x, x->value[x->info].batch);
+        for (int i = 0; i < 2; i++) x->carry[c].slot[i] = place_slot(x, x->carry[c].carry.bytes);
+    if (x->info >= 0) x->info_slot = place_slot(x, x->value[x->info].batch);
 }
 
 static bool writes(const smm_step *step, int i) {
@@ -297,8 +297,8 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
     }
     const smm_program own = {program->values, program->steps, x->value, program->step, NULL};
     smm_program_info all = {.temporaries = place_temporaries(&own, x->slot, of_values, of_values + values)};
-    const intptr_t rooms = enter_rooms(program->loop, x);
-    x->tile = tile_of((double)(all.temporaries + rooms) + bytes_through(x));
+    const intptr_t slots = enter_slots(program->loop, x);
+    x->tile = tile_of((double)(all.temporaries + slots) + bytes_through(x));
     smm_status status = SMM_OK;
     for (size_t s = 0; s < steps && !status; s++) status = plan_step(&own, &x->step[s], &program->step[s], x->tile);
     int *carried = of_values + 2 * values;
@@ -314,9 +314,9 @@ smm_status smm_plan_program(const smm_program *program, smm_planned **planned, s
             x->max_kernel_workspace = smm_workspace_size(&x->step[s].plan);
     for (size_t v = 0; v < values; v++) x->slot[v] *= x->tile;
     x->workspace = (all.temporaries * x->tile + SMM_LINE - 1) & -(intptr_t)SMM_LINE;
-    place_rooms(x);
+    place_slots(x);
     all.tile = x->tile;
-    all.temporaries += rooms;
+    all.temporaries += slots;
     count_work(&own, x, &all);
     x->bytes = all.bytes;
     if (info) *info = all;

@@ -14,10 +14,10 @@ typedef struct planned_step {
 } planned_step;
 
 /* A loop's carry: the strides of its matrices in memory before the first time and after the last, and where its two
- * rooms in the buffer begin, of which each is that of the input at every second time. */
+ * slots in the buffer begin, of which each is that of the input at every second time. */
 typedef struct planned_carry {
     smm_carry carry;
-    intptr_t first, last, room[2];
+    intptr_t first, last, slot[2];
 } planned_carry;
 
 struct smm_planned {
@@ -26,14 +26,14 @@ struct smm_planned {
     size_t
         max_kernel_workspace; /* bytes of workspace of the largest kernel; a thread's workspace moves when it grows */
     double work, bytes;       /* of a matrix: in flops, as smm_threads_for() weighs them */
-    smm_value *value;         /* what is carried, and a loop's info, are as in their rooms */
+    smm_value *value;         /* what is carried, and a loop's info, are as in their slots */
     intptr_t *slot;           /* of a temporary: its offset in the buffer */
     planned_step *step;
     int carries; /* -1: no loop */
     planned_carry *carry;
     bool *for_outputs; /* of each step of a loop: nothing that is carried depends on it */
     int info, columns; /* of a loop: the value, or -1 */
-    intptr_t info_stride, info_room;
+    intptr_t info_stride, info_slot;
 };
 
 /* How many operands a step has, the one that an element-wise step writes first. */

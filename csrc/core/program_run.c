@@ -280,9 +280,9 @@ static void prefetch_next(const run *shared, char *const base[], intptr_t count)
 }
 
 /* Note each matrix's first failure. The columns of steps that did not run hold what was noted before. */
-static void note_failures(const smm_planned *x, const char *room, char *to, intptr_t time, intptr_t count) {
+static void note_failures(const smm_planned *x, const char *codes, char *to, intptr_t time, intptr_t count) {
     for (intptr_t q = 0; q < count; q++, to += x->info_stride) {
-        const int32_t *code = (const int32_t *)(const void *)room + q * x->columns;
+        const int32_t *code = (const int32_t *)(const void *)codes + q * x->columns;
         int32_t *first = (int32_t *)(void *)to;
         for (int c = 0; c < x->columns && !first[1]; c++)
             if (code[c]) first[0] = code[c], first[1] = (int32_t)time + 1, first[2] = c;
@@ -294,24 +294,24 @@ static void run_times(range *own, intptr_t r, intptr_t from, intptr_t count) {
     run *const shared = own->shared;
     const smm_planned *x = shared->planned;
     const smm_times *times = shared->times;
-    char **base = own->w.base, *const room = own->w.temporaries;
+    char **base = own->w.base, *const buffer = own->w.temporaries;
     char *info = NULL;
     for (int c = 0; c < x->carries; c++) {
         const planned_carry *y = &x->carry[c];
-        move_matrices(room + y->room[0], y->carry.bytes, place_of(shared, y->carry.to, y->first, r, from), y->first,
+        move_matrices(buffer + y->slot[0], y->carry.bytes, place_of(shared, y->carry.to, y->first, r, from), y->first,
                       y->carry.bytes, count);
     }
     if (x->info >= 0) {
         info = place_of(shared, x->info, x->info_stride, r, from);
-        base[x->info] = room + x->info_room;
+        base[x->info] = buffer + x->info_slot;
         memset(base[x->info], 0, (size_t)(count * x->value[x->info].batch));
         for (intptr_t q = 0; q < count; q++) memset(info + q * x->info_stride, 0, 3 * sizeof(int32_t));
     }
     intptr_t until_written = (times->length - 1) % times->every;
     for (intptr_t t = 0; t < times->length; t++) {
         for (int c = 0; c < x->carries; c++) {
-            base[x->carry[c].carry.to] = room + x->carry[c].room[t % 2];
-            base[x->carry[c].carry.from] = room + x->carry[c].room[(t + 1) % 2];
+            base[x->carry[c].carry.to] = buffer + x->carry[c].slot[t % 2];
+            base[x->carry[c].carry.from] = buffer + x->carry[c].slot[(t + 1) % 2];
         }
         if (t + 1 < times->length) prefetch_next(shared, base, count);
         run_tile(shared, &own->w, count, !until_written);
@@ -325,7 +325,7 @@ static void run_times(range *own, intptr_t r, intptr_t from, intptr_t count) {
     }
     for (int c = 0; c < x->carries; c++) {
         const planned_carry *y = &x->carry[c];
-        move_matrices(place_of(shared, y->carry.from, y->last, r, from), y->last, room + y->room[times->length % 2],
+        move_matrices(place_of(shared, y->carry.from, y->last, r, from), y->last, buffer + y->slot[times->length % 2],
                       y->carry.bytes, y->carry.bytes, count);
     }
 }

@@ -363,7 +363,7 @@ static bool run_part(smm_job *shared, const smm_call *call, intptr_t matrix, int
 }
 
 /* This thread's workspace, while it works for a job. NULL: there is no memory for it. */
-static smm_workspace *room_for(const smm_job *shared) {
+static smm_workspace *workspace_of_job(const smm_job *shared) {
     smm_workspace *const workspace = smm_workspace_of_thread(smm_workspace_size(shared->plan));
     if (workspace)
         workspace->watch = shared->watch;
@@ -375,7 +375,7 @@ static smm_workspace *room_for(const smm_job *shared) {
 bool smm_run_parts(void *context, intptr_t first, intptr_t last) {
     smm_job *const shared = context;
     const smm_plan *plan = shared->plan;
-    smm_workspace *const workspace = room_for(shared);
+    smm_workspace *const workspace = workspace_of_job(shared);
     if (!workspace) return false;
     for (intptr_t x = first; x < last; x++) {
         const smm_call one = smm_matrix_of(&plan->call, x / plan->parts);
@@ -448,7 +448,7 @@ bool smm_run_range(void *context, intptr_t first, intptr_t last) {
     smm_job *const shared = context;
     const smm_plan *plan = shared->whole;
     const intptr_t batch = plan->call.batch;
-    smm_workspace *const workspace = room_for(shared);
+    smm_workspace *const workspace = workspace_of_job(shared);
     if (!workspace) return false;
     intptr_t look = first ? first : plan->piece; /* here, whether to go on */
     for (intptr_t q = first, count; q < last; q += count) {
@@ -532,7 +532,7 @@ smm_status smm_run_and_tell(const smm_call *call, bool *not_finite) {
 
 void smm_run_serial(const smm_plan *plan, const smm_call *call, smm_cancel_token *watch) {
     smm_job own = {.whole = plan, .plan = plan, .watch = watch};
-    smm_workspace *const workspace = room_for(&own);
+    smm_workspace *const workspace = workspace_of_job(&own);
     for (intptr_t r = 0; r < plan->runs && workspace; r++) {
         if (r && !smm_should_continue(watch)) return;
         smm_call run;

@@ -1,5 +1,5 @@
 /* workspace.c: a thread's workspace, and interrupts. The function that is asked about them may itself run a call, which
- * gets a room of its own. */
+ * gets a workspace of its own. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ smm_workspace *smm_workspace_of_thread(size_t size) {
     return NULL;
 }
 
-/* The room exists, or no kernel would run. */
+/* The workspace exists, or no kernel would run. */
 void *smm_kernel_workspace(void) { return ((smm_workspace *)pthread_getspecific(workspace_key))->kernel; }
 
 /* --- Whether a call goes on ---------------------------------------------------------------------------- */

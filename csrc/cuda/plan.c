@@ -63,8 +63,8 @@ static const bool is_tiled[SMM_CUDA_KERNELS] = {
 #undef SMM_CUDA_TILED
 };
 
-static double (*const rooms[SMM_CUDA_KERNELS])(const smm_cuda_problem *, const smm_cuda_parameters *,
-                                               const smm_cuda_args *) = {
+static double (*const workspaces[SMM_CUDA_KERNELS])(const smm_cuda_problem *, const smm_cuda_parameters *,
+                                                    const smm_cuda_args *) = {
 #define SMM_CUDA_WORKSPACE(family, strategy) \
     [SMM_CUDA_KERNEL_##family##_##strategy] = smm_##family##_##strategy##_workspace,
 #include "kernels.def"
@@ -73,7 +73,7 @@ static double (*const rooms[SMM_CUDA_KERNELS])(const smm_cuda_problem *, const s
 
 double smm_cuda_workspace(const smm_cuda_problem *problem, const smm_cuda_parameters *parameters,
                           const smm_cuda_args *args) {
-    return rooms[parameters->kernel] ? rooms[parameters->kernel](problem, parameters, args) : 0;
+    return workspaces[parameters->kernel] ? workspaces[parameters->kernel](problem, parameters, args) : 0;
 }
 
 static const smm_cuda_model *const models[SMM_CUDA_KERNELS] = {
@@ -111,7 +111,7 @@ bool smm_cuda_fits(const smm_cuda_problem *problem, const smm_cuda_parameters *p
     const int kernel = parameters->kernel;
     if (kernel < 0 || kernel >= SMM_CUDA_KERNELS || !is_for(kernel, problem)) return false;
     const bool by_block = parameters->lanes > 32 && !is_tiled[kernel];
-    if ((by_block && !takes_large[kernel]) || (parameters->outside && !rooms[kernel])) return false;
+    if ((by_block && !takes_large[kernel]) || (parameters->outside && !workspaces[kernel])) return false;
     const int told = by_block ? parameters->lanes / 32 * 16 : 0; /* lanes.cuh */
     return kernels[kernel].fits(problem, parameters, grid) && grid->shared + told <= shared_memory;
 }
@@ -253,7 +253,7 @@ static bool runs_by_baseline(int i, const smm_cuda_problem *p, const smm_cuda_de
             x->threads /= 2;
         else if (shrinks && x->lanes && x->lanes < 32)
             x->lanes *= 2;
-        else if (shrinks && !x->outside && rooms[i])
+        else if (shrinks && !x->outside && workspaces[i])
             x->outside = 1;
         else
             return false;

@@ -110,7 +110,7 @@ class Stream:
                 arrays.append(_with_core(lane.uploaded(x, ups[i], seen), x))
         results = []
         for x, view in zip(call.outputs, downs, strict=True):
-            results.append(lane.room(x, view.shape, memory_order(view)))
+            results.append(lane.allocate(x, view.shape, memory_order(view)))
             if call.updates:
                 lane.upload(x, view, results[-1])
         call.launch(lane.handle, arrays, results)
@@ -162,7 +162,7 @@ class Lane:
             self.slots = _core.cuda_pinned(self.device, staged)
         self.used = 0
 
-    def room(self, x: Operand, shape: tuple[int, ...], order: tuple[int, ...]) -> DeviceArray:
+    def allocate(self, x: Operand, shape: tuple[int, ...], order: tuple[int, ...]) -> DeviceArray:
         strides = dense_strides(shape, order, x.dtype.itemsize)
         address = self.memory.address + self.used
         self.used += aligned(prod(shape) * x.dtype.itemsize)
@@ -178,7 +178,7 @@ class Lane:
         order = memory_order(view)
         key = (memory_of(view), x.dtype)
         if key not in seen:
-            seen[key] = self.room(x, view.shape, order)
+            seen[key] = self.allocate(x, view.shape, order)
             self.upload(x, view, seen[key])
         its = seen[key]
         strides = dense_strides(view.shape, order, x.dtype.itemsize)

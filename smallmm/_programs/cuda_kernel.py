@@ -44,7 +44,7 @@ class Kernel(NamedTuple):
     strided: tuple[int, ...]  # which inputs, and then outputs, have strides among the arguments
 
 
-class Room(NamedTuple):
+class BlockLayout(NamedTuple):
     """Of a block: threads of a matrix and in all, bytes of a matrix, and those that all matrices share."""
 
     lanes: int
@@ -285,26 +285,26 @@ class _Writer:
         steps = self.steps.texts(lanes)
         operations = sum(x.operations for x in _usual(steps))
         if lanes == 1:
-            at, end = _one_after_another({i: self.values[i].room for i in self.inputs if i not in self.ones})
-            out, end_of_outputs = _one_after_another({i: self.values[i].room for i in self.outputs})
+            at, end = _one_after_another({i: self.values[i].bytes for i in self.inputs if i not in self.ones})
+            out, end_of_outputs = _one_after_another({i: self.values[i].bytes for i in self.outputs})
             at, end = {**at, **out}, max(end, end_of_outputs)
         else:
             at, end = _placed(
-                self._lives(steps), {i: self.values[i].room for i in range(len(self.values))}, steps
+                self._lives(steps), {i: self.values[i].bytes for i in range(len(self.values))}, steps
             )
-        return self._in_room(steps, at, end, lanes, operations)
+        return self._in_block(steps, at, end, lanes, operations)
 
-    def _in_room(
+    def _in_block(
         self, steps: list[Step], at: dict[int, int], end: int, lanes: int, operations: int
     ) -> tuple[float, Kernel] | None:
-        """The kernel with these places of values in a matrix's room, which ends there, and its cost."""
+        """The kernel with these places of values in a matrix's memory, which ends there, and its cost."""
         pitch = _pitch(end)
-        shared_by_all, ones_end = _one_after_another({i: self.values[i].room for i in self.ones})
+        shared_by_all, ones_end = _one_after_another({i: self.values[i].bytes for i in self.ones})
         warp = pitch * (WARP // lanes)
         warps = min(_MAX_THREADS // WARP, (self.max_shared - ones_end) // warp)
         if warps < 1:
             return None
-        kernel = self._text(steps, at, Room(lanes, warps * WARP, pitch, ones_end, shared_by_all))
+        kernel = self._text(steps, at, BlockLayout(lanes, warps * WARP, pitch, ones_end, shared_by_all))
         at_once = min(64, (224 << 10) // (warp + ones_end / warps + 256))  # warps of a multiprocessor
         return operations * max(1.0, 12 / at_once), kernel
 
@@ -322,11 +322,11 @@ class _Writer:
             alive[i] = alive.get(i, (len(steps), 0))[0], len(steps)
         return alive
 
-    def _text(self, steps: list[Step], at: dict[int, int], room: Room) -> Kernel:
-        body = places_in_block(room, "")
+    def _text(self, steps: list[Step], at: dict[int, int], block: BlockLayout) -> Kernel:
+        body = places_in_block(block, "")
         for i in self.inputs:
             if i in self.ones:
-                body += self._load_shared(i, room.shared[i])
+                body += self._load_shared(i, block.shared[i])
                 continue
             if i in self.strided:
                 matrix = "first + thread / LANES < args.batch ? first + thread / LANES : args.batch - 1"
@@ -335,8 +335,8 @@ class _Writer:
         body += ["copies_done();", "__syncthreads();" if self.ones else "__syncwarp();"]
         arguments = ["mine", "lane"]
         for i in (*self.inputs, *self.outputs):
-            if room.lanes > 1 or i in self.ones:
-                arguments.append(self._in_shared(i, room.shared[i] if i in self.ones else at[i]))
+            if block.lanes > 1 or i in self.ones:
+                arguments.append(self._in_shared(i, block.shared[i] if i in self.ones else at[i]))
                 continue
             body.append(f"{self._array(i)};")
             if i in self.inputs:
@@ -344,27 +344,27 @@ class _Writer:
             arguments.append(f"v{i}")
         body += [f"compute({', '.join(arguments)});", "__syncwarp();"]
         body += [self._store(i, at[i], self._data(i)) for i in self.outputs]
-        return self._kernel(steps, at, room, body)
+        return self._kernel(steps, at, block, body)
 
     def _kernel(
         self,
         steps: list[Step],
         at: dict[int, int],
-        room: Room,
+        block: BlockLayout,
         body: list[str],
         sometimes: frozenset[int] = frozenset(),
     ) -> Kernel:
         text = [
-            *self._head(room.lanes, room.pitch, room.threads),
-            *self._function(steps, at, room.lanes, sometimes),
+            *self._head(block.lanes, block.pitch, block.threads),
+            *self._function(steps, at, block.lanes, sometimes),
             *_kernel_lines(body),
         ]
-        matrices = room.threads // room.lanes
-        shared = room.of_all + matrices * room.pitch
-        return Kernel("\n".join(text) + "\n", room.lanes, room.threads, matrices, shared, self._strided())
+        matrices = block.threads // block.lanes
+        shared = block.of_all + matrices * block.pitch
+        return Kernel("\n".join(text) + "\n", block.lanes, block.threads, matrices, shared, self._strided())
 
 
-def places_in_block(room: Room, rest: str, *own: str) -> list[str]:
+def places_in_block(block: BlockLayout, rest: str, *own: str) -> list[str]:
     """Which matrices a warp and a thread have, and where they are in shared memory."""
     return [
         "extern __shared__ __align__(16) char shared[];",
@@ -374,7 +374,7 @@ def places_in_block(room: Room, rest: str, *own: str) -> list[str]:
         f"const long long rest = args.batch - first{rest};",
         "const int count = rest < 0 ? 0 : rest < MATRICES ? static_cast<int>(rest) : MATRICES;",
         *own,
-        f"char *const warp = shared + {room.of_all} + threadIdx.x / 32 * (MATRICES * PITCH);",
+        f"char *const warp = shared + {block.of_all} + threadIdx.x / 32 * (MATRICES * PITCH);",
         "char *const mine = warp + thread / LANES * PITCH;",
     ]
 

@@ -121,7 +121,7 @@ class Value(NamedTuple):
     is_complex: bool
 
     @property
-    def room(self) -> int:
+    def bytes(self) -> int:
         """Bytes, in whole vectors."""
         return whole_vectors(self.size * self.dtype.itemsize)
 
@@ -344,7 +344,7 @@ _NOWHERE: tuple[str, tuple[str, ...]] = "", ()
 
 
 def _repeated(body: str, runs: int, kind: str, scratch: int) -> list[str]:
-    """A step of each of some matrices in turn, which all have the same room of so many elements."""
+    """A step of each of some matrices in turn, which all have so many elements each."""
     if runs > 1:
         lines = ["#pragma unroll UNROLL", f"for (int r = 0; r < {runs}; r++) {{", f"    {body}"]
         lines += ["    SYNC_LANES();", "}"] if scratch else ["}"]

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from .._programs.compile import Description, NotCompiled, program_of
 from .._programs.cuda_kernel import (
     _SHARED,
+    BlockLayout,
     Kernel,
     Layout,
-    Room,
     _one_after_another,
     _placed,
     _Writer,
@@ -97,59 +97,59 @@ class _LoopWriter(_Writer):
     def _of_matrices(self, lanes: int) -> tuple[float, Kernel] | None:
         steps = self.steps.texts(lanes)
         operations = sum(x.operations for x in steps)
-        apart = {i: self.values[i].room for i in self.consts if i not in self.ones}
+        apart = {i: self.values[i].bytes for i in self.consts if i not in self.ones}
         at, end = _one_after_another(apart)
-        rooms: dict[int, int] = {}
+        carried: dict[int, int] = {}
         for i in self.xs:
-            rooms[i], end = end, end + self.values[i].room * (1 if lanes == 1 else 2)
-        at |= rooms
+            carried[i], end = end, end + self.values[i].bytes * (1 if lanes == 1 else 2)
+        at |= carried
         if lanes == 1:
             stage = end
             for i in self.ys:
-                at[i], end = end, end + self.values[i].room
+                at[i], end = end, end + self.values[i].bytes
             # carries pass where outputs do later
-            places, most = _one_after_another({i: self.values[i].room for i in self.before})
+            places, most = _one_after_another({i: self.values[i].bytes for i in self.before})
             at |= {i: stage + x for i, x in places.items()}
             at |= {after: at[before] for before, after in zip(self.before, self.after, strict=True)}
             end = max(end, stage + most)
         else:
             alive = {i: x for i, x in self._lives(steps).items() if i not in at}
-            placed, most = _placed(alive, {i: self.values[i].room for i in range(len(self.values))}, steps)
+            placed, most = _placed(alive, {i: self.values[i].bytes for i in range(len(self.values))}, steps)
             at |= {i: end + x for i, x in placed.items()}
             end += most
-        return self._in_room(steps, at, end, lanes, operations)
+        return self._in_block(steps, at, end, lanes, operations)
 
     # --- the text ---
 
-    def _text(self, steps: list[Step], at: dict[int, int], room: Room) -> Kernel:
+    def _text(self, steps: list[Step], at: dict[int, int], block: BlockLayout) -> Kernel:
         matrix = "const long long matrix = own < args.batch ? own : args.batch - 1;"
         body = [
-            *places_in_block(room, ", own = first + thread / LANES", matrix),
-            *self._begin(at, room),
+            *places_in_block(block, ", own = first + thread / LANES", matrix),
+            *self._begin(at, block),
             "for (long long t = 0; t < args.length; t++) {",
-            *(x if x.startswith("#") else f"    {x}" for x in self._one_time(at, room)),
+            *(x if x.startswith("#") else f"    {x}" for x in self._one_time(at, block)),
             "}",
-            *self._end(at, room.lanes),
+            *self._end(at, block.lanes),
         ]
-        return self._kernel(steps, at, room, body, self.sometimes)
+        return self._kernel(steps, at, block, body, self.sometimes)
 
-    def _begin(self, at: dict[int, int], room: Room) -> list[str]:
+    def _begin(self, at: dict[int, int], block: BlockLayout) -> list[str]:
         """Before the first time: load carries and constants, and the inputs of the first time."""
         body = [f"const long long offset{i} = {self._offset(i, 'matrix')};" for i in self.strided]
         for i in self.ones:
-            body += self._load_shared(i, room.shared[i])
+            body += self._load_shared(i, block.shared[i])
         body += ["__syncthreads();"] if self.ones else []
         body.append("if (count == 0) return;")
         for i in (*self.before, *(i for i in self.consts if i not in self.ones)):
             body += self._load(i, at[i], self._data(i))
         body += ["copies_done();", "__syncwarp();"]
-        if room.lanes == 1:
+        if block.lanes == 1:
             body += [f"{self._array(i)};" for i in (*self.before, *self.after, *self.moving)]
             body += [f"fetch<{self.values[i].size}>(v{i}, mine + {at[i]});" for i in self.before]
         if self.has_info:
             body.append(f"int failed[{INFO}] = {{}};")
             size = self.values[self.info].size
-            if room.lanes == 1:
+            if block.lanes == 1:
                 body.append(f"int v{self.info}[{size}] = {{}};")
             else:
                 body += [f"for (int e = lane; e < {size}; e += LANES)"]
@@ -163,8 +163,8 @@ class _LoopWriter(_Writer):
         body += [line for i in self.xs for line in self._load(i, at[i], f"at{i}")]
         return [*body, "}"]
 
-    def _one_time(self, at: dict[int, int], room: Room) -> list[str]:
-        one = room.lanes == 1
+    def _one_time(self, at: dict[int, int], block: BlockLayout) -> list[str]:
+        one = block.lanes == 1
         body = ["copies_done();", "__syncwarp();"]
         if one and self.xs:
             body += [f"fetch<{self.values[i].size}>(v{i}, mine + {at[i]});" for i in self.xs]
@@ -174,18 +174,18 @@ class _LoopWriter(_Writer):
             body.append("if (t + 1 < args.length) {")
             for i in self.xs:
                 body += self._load(
-                    i, at[i] if one else f"{at[i]} + (t + 1) % 2 * {self.values[i].room}", f"at{i}"
+                    i, at[i] if one else f"{at[i]} + (t + 1) % 2 * {self.values[i].bytes}", f"at{i}"
                 )
             body.append("}")
         body.append("const bool written = until == 0;")
         arguments = ["mine", "lane", *["written"] * bool(self.sometimes)]
         for i in (*self.inputs, *self.outputs):
             if i in self.ones:
-                arguments.append(self._in_shared(i, room.shared[i]))
+                arguments.append(self._in_shared(i, block.shared[i]))
             elif one and i not in self.consts:
                 arguments.append(f"v{i}")
             else:
-                place = f"{at[i]} + t % 2 * {self.values[i].room}" if i in self.xs else at[i]
+                place = f"{at[i]} + t % 2 * {self.values[i].bytes}" if i in self.xs else at[i]
                 arguments.append(self._in_shared(i, place))
         body += [f"compute({', '.join(arguments)});", "__syncwarp();"]
         body += self._noted(at, one) if self.has_info else []

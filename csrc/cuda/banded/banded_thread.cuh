@@ -20,7 +20,7 @@ static_assert(SMM_SHARED == 0 && LANES == 1, "the plan counts otherwise");
 __device__ inline long long less(long long x, long long y) { return x < y ? x : y; }
 
 /* The lines of elements that a thread has. */
-struct Own {
+struct ThreadLines {
     Element *data;
     long long n, apart;
     __device__ Element &at(long long line, long long i) const { return data[(line * n + i) * apart]; }
@@ -41,7 +41,7 @@ __device__ inline View view_of(const smm_cuda_args &args, int which, long long m
 
 struct Banded {
     enum { X, PIVOT, FIRST };
-    Own own;
+    ThreadLines own;
     long long n, lower, all;
 
     __device__ Element &a(long long i, long long j) const { return own.at(FIRST + all + i - j, j); }
@@ -87,7 +87,7 @@ struct Banded {
 
 struct Definite {
     enum { X, RECIPROCAL, FIRST };
-    Own own;
+    ThreadLines own;
     long long n, beyond;
 
     __device__ Element &l(long long j, long long t) const { return own.at(FIRST + t, j); }
@@ -134,7 +134,7 @@ __device__ inline int solve_all(const Method &method, const smm_cuda_args &args,
     return info;
 }
 
-__device__ inline int solve(const smm_cuda_args &args, const Own &own, long long matrix) {
+__device__ inline int solve(const smm_cuda_args &args, const ThreadLines &own, long long matrix) {
     const View ab = view_of(args, SMM_A, matrix);
     const long long n = args.n, m = args.m;
     if constexpr (DEFINITE) {
@@ -167,7 +167,7 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     const long long all = static_cast<long long>(gridDim.x) * THREADS;
     const long long me = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    const Own own = {static_cast<Element *>(args.workspace) + me, args.n, all < args.batch ? all : args.batch};
+    const ThreadLines own = {static_cast<Element *>(args.workspace) + me, args.n, all < args.batch ? all : args.batch};
     for (long long q = me; q < args.batch; q += all) {
         const int info = solve(args, own, q);
         if (args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, q, 1) = info;

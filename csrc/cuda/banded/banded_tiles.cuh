@@ -72,13 +72,13 @@ __device__ inline Line line_of(const smm_cuda_args &args, int which, long long c
 }
 
 /* A warp's systems, what it has in shared memory, and where its threads stand. */
-struct Own {
+struct WarpTile {
     long long *where; /* the matrices of its systems begin, of each operand */
     Element *tile;
     int thread, count; /* systems */
     long long first;   /* system, if they are evenly spaced and as many as threads; else -1 */
 
-    __device__ explicit Own(char *shared) : thread(threadIdx.x % SYSTEMS) {
+    __device__ explicit WarpTile(char *shared) : thread(threadIdx.x % SYSTEMS) {
         char *const mine = shared + threadIdx.x / SYSTEMS * WARP_BYTES;
         where = reinterpret_cast<long long *>(mine);
         tile = reinterpret_cast<Element *>(mine + PLACES * SYSTEMS * sizeof(long long));
@@ -114,7 +114,7 @@ struct Own {
 };
 
 /* What steps `begin` and on take; zeros where a matrix has no element. */
-__device__ inline void stage(const smm_cuda_args &args, const Own &own, long long begin, long long column) {
+__device__ inline void stage(const smm_cuda_args &args, const WarpTile &own, long long begin, long long column) {
     __syncwarp();
 #pragma unroll
     for (int which = 0; which < TAKEN; which++) {
@@ -144,7 +144,7 @@ __device__ inline void stage(const smm_cuda_args &args, const Own &own, long lon
 }
 
 /* Rows begin + low to begin + high - 1 of X. */
-__device__ inline void unstage(const smm_cuda_args &args, const Own &own, long long begin, int low, int high,
+__device__ inline void unstage(const smm_cuda_args &args, const WarpTile &own, long long begin, int low, int high,
                                long long column) {
     const smm_cuda_operand &x = args.operand[SMM_C];
     __syncwarp();
@@ -173,7 +173,7 @@ __device__ inline void unstage(const smm_cuda_args &args, const Own &own, long l
 /* --- a warp's systems --- */
 
 /* The first rows, which no step takes in. */
-__device__ inline State first_rows(const smm_cuda_args &args, const Own &own, long long column) {
+__device__ inline State first_rows(const smm_cuda_args &args, const WarpTile &own, long long column) {
     State state;
     const auto number = [&](int place, const smm_cuda_operand &x, long long i, long long j) {
         return Element(
@@ -201,7 +201,7 @@ __device__ inline State first_rows(const smm_cuda_args &args, const Own &own, lo
 }
 
 /* Steps begin to begin + count - 1, of a tile. `keep`: what they give takes the place of what they took. */
-__device__ inline void forward(const Own &own, State &state, long long begin, int count, bool keep, int &info) {
+__device__ inline void forward(const WarpTile &own, State &state, long long begin, int count, bool keep, int &info) {
     Element next[TAKEN];
     own.read(next, 0);
 #pragma unroll 1
@@ -217,7 +217,7 @@ __device__ inline void forward(const Own &own, State &state, long long begin, in
 }
 
 /* From what those steps gave their rows of X, and behind these the next REACH ones. */
-__device__ inline void backward(const Own &own, Solution &solution, long long after, int count, bool bad) {
+__device__ inline void backward(const WarpTile &own, Solution &solution, long long after, int count, bool bad) {
 #pragma unroll
     for (int t = 0; t < REACH; t++)
 #pragma unroll
@@ -238,10 +238,10 @@ __device__ inline void backward(const Own &own, Solution &solution, long long af
     }
 }
 
-/* Columns of X. Returns info. `room`: the thread's own, whose numbers are `apart`.
+/* Columns of X. Returns info. `workspace`: the thread's own, whose numbers are `apart`.
  *
  * Visits go to the last tile and back. */
-__device__ inline int solve(const smm_cuda_args &args, const Own &own, long long column, Element *workspace,
+__device__ inline int solve(const smm_cuda_args &args, const WarpTile &own, long long column, Element *workspace,
                             long long apart) {
     constexpr int NUMBERS = State::count();
     const long long last = (args.n - 1) / ROWS;
@@ -266,7 +266,7 @@ __device__ inline int solve(const smm_cuda_args &args, const Own &own, long long
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) char shared[];
-    Own own(shared);
+    WarpTile own(shared);
     const long long all = static_cast<long long>(gridDim.x) * THREADS;
     const long long apart = all < args.batch ? all : args.batch; /* threads with a system of their own */
     const long long me = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;

@@ -8,11 +8,13 @@
 
 /* Beside the matrix: the multipliers of a panel, by rows of the matrix, and those of the panel before; the rows of its
  * pivots as each step finds them; the reciprocals of the pivots. */
-__device__ inline Element *multipliers(const Own &o, int first) { return o.beside + first / PANEL % 2 * (N * PANEL); }
-__device__ inline Element *pivot_rows(const Own &o) { return o.beside + 2 * N * PANEL; }
-__device__ inline Element *reciprocals(const Own &o) { return pivot_rows(o) + PANEL * PITCH; }
+__device__ inline Element *multipliers(const MatrixWorkspace &o, int first) {
+    return o.beside + first / PANEL % 2 * (N * PANEL);
+}
+__device__ inline Element *pivot_rows(const MatrixWorkspace &o) { return o.beside + 2 * N * PANEL; }
+__device__ inline Element *reciprocals(const MatrixWorkspace &o) { return pivot_rows(o) + PANEL * PITCH; }
 
-__device__ inline void eliminate_panel(const Own &o, int first, SingularityTest &test) {
+__device__ inline void eliminate_panel(const MatrixWorkspace &o, int first, SingularityTest &test) {
     const int before = first - PANEL;
     Panel panel;
     Element f[ROWS][PANEL];
@@ -53,7 +55,7 @@ __device__ inline void eliminate_panel(const Own &o, int first, SingularityTest 
 }
 
 /* The transpose of A becomes that of the inverse of P A, P the product of the exchanges. All lanes know the result. */
-__device__ inline SingularityTest eliminate(const Own &o) {
+__device__ inline SingularityTest eliminate(const MatrixWorkspace &o) {
     SingularityTest test;
     const bool is_first_warp = threadIdx.x < 32;
     if (is_first_warp) eliminate_panel(o, 0, test);
@@ -99,7 +101,7 @@ __device__ inline SingularityTest eliminate(const Own &o) {
 
 /* The inverse of A, of which load(transposed) fetches a matrix and says whether a thread saw none but finite elements.
  * All lanes know info. */
-template <class Load> __device__ inline Outcome work_out(const Own &o, Load load) {
+template <class Load> __device__ inline Outcome work_out(const MatrixWorkspace &o, Load load) {
     Outcome outcome;
 #pragma unroll 1
     for (bool settled = false;; settled = true) {
@@ -120,4 +122,4 @@ template <class Load> __device__ inline Outcome work_out(const Own &o, Load load
     return outcome;
 }
 /* Element (i, j) of the result. */
-__device__ inline Element result(const Own &o, int i, int j) { return o.a(j, o.integers[N + i]); }
+__device__ inline Element result(const MatrixWorkspace &o, int i, int j) { return o.a(j, o.integers[N + i]); }

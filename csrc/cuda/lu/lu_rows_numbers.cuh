@@ -9,7 +9,7 @@
  * with a text of its own, would be fetched more slowly than they run.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix; MATRICES * LANES = THREADS.
- * Shared memory: see Own; of right-hand sides there are SMM_K at a time.
+ * Shared memory: see SharedMatrix; of right-hand sides there are SMM_K at a time.
  * Operands: any that args.h can describe. May overwrite A or B in place, matrix by matrix.
  * Limits: n <= 32; LANES a power of two. */
 #include "common.cuh"
@@ -40,11 +40,11 @@ static_assert(SMM_SHARED == MATRICES * (NUMBERS * sizeof(Complex) + 2 * N * size
 
 /* What a matrix has in shared memory: A, then its factors; right-hand sides, then X; the inverses of the pivots; and
  * integers: the pivots, and which row of A exchanges would have brought to each position. */
-struct Own {
+struct SharedMatrix {
     Complex *numbers;
     int *pivots;
 
-    __device__ Own(Complex *shared, int q)
+    __device__ SharedMatrix(Complex *shared, int q)
         : numbers(shared + q * NUMBERS), pivots(reinterpret_cast<int *>(shared + MATRICES * NUMBERS) + q * 2 * N) {}
     __device__ Complex &a(int i, int j) const { return numbers[i * PITCH + j]; }
     __device__ Complex &x(int i, int j) const { return numbers[(OVER ? 0 : IMAGE) + i * WIDE_PITCH + j]; }
@@ -53,7 +53,8 @@ struct Own {
 };
 
 /* Elements BEGIN .. END of row i of the image. */
-template <int BEGIN, int END> __device__ inline void store_in_image(const Complex (&x)[N], const Own &o, int i) {
+template <int BEGIN, int END>
+__device__ inline void store_in_image(const Complex (&x)[N], const SharedMatrix &o, int i) {
 #pragma unroll
     for (int j = BEGIN; j < END; j += WIDTH) {
         Vector<WIDTH, Complex> v;
@@ -77,7 +78,7 @@ struct Rows {
     /* Whether it may be the pivot row of step k. */
     __device__ bool waits(int r, int k) const { return position[r] >= k && position[r] < N; }
 
-    __device__ void load(const Own &o) {
+    __device__ void load(const SharedMatrix &o) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const int i = min_of(row(r), N - 1);
@@ -126,7 +127,7 @@ struct Rows {
 
     /* Rows become those of the factors, in the image: from column BEGIN on. The steps of a panel share a text: in each,
      * the registers of the panel move on by one column, so that the pivots' column is the first. */
-    template <int BEGIN = 0> __device__ void factor(const Own &o) {
+    template <int BEGIN = 0> __device__ void factor(const SharedMatrix &o) {
         constexpr int COUNT = min_of(PANEL, N - BEGIN), REST = BEGIN + COUNT;
         constexpr bool KEEPS = FACTORS || SOLVES_AFTER; /* L */
 #pragma unroll TURNS
@@ -191,7 +192,7 @@ struct Rows {
     }
 
     /* b becomes U^-1 b. Now row i is that of U. */
-    __device__ void solve_upper(const Own &o) {
+    __device__ void solve_upper(const SharedMatrix &o) {
         Complex inverse[ROWS];
         bool rare = false;
         load(o);
@@ -223,7 +224,7 @@ struct Rows {
 /* x becomes L^-1 x, or U^-1 x: UPPER, from its last element on; WIDTH steps at a time, whose columns are a vector of
  * each row. As in Rows::factor, the steps of a panel share a text, in which its registers move on. BEGIN elements are
  * done. */
-template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Complex (&x)[N], const Own &o) {
+template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Complex (&x)[N], const SharedMatrix &o) {
     constexpr int COUNT = min_of(PANEL, N - BEGIN), REST = BEGIN + COUNT;
     const auto place = [](int step) { return UPPER ? N - 1 - step : step; };
 #pragma unroll TURNS
@@ -258,7 +259,7 @@ template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Complex (
 }
 
 /* Several right-hand sides become solutions, of which each lane takes some. */
-__device__ inline void solve(const Own &o) {
+__device__ inline void solve(const SharedMatrix &o) {
 #pragma unroll 1
     for (int c = lane(); c < ceil_div(K, LANES) * LANES; c += LANES) {
         Complex x[N];
@@ -314,9 +315,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES, left = args.batch - first;
     const int count = left < MATRICES ? static_cast<int>(left) : MATRICES, own = threadIdx.x / LANES;
     const bool leads = own < count && lane() == 0;
-    const Own o(shared, own);
-    const auto a = [&](int q, int i, int j) -> Complex & { return Own(shared, q).a(i, j); };
-    const auto x = [&](int q, int i, int j) -> Complex & { return Own(shared, q).x(i, j); };
+    const SharedMatrix o(shared, own);
+    const auto a = [&](int q, int i, int j) -> Complex & { return SharedMatrix(shared, q).a(i, j); };
+    const auto x = [&](int q, int i, int j) -> Complex & { return SharedMatrix(shared, q).x(i, j); };
 
     stage<SMM_SOURCE_A, SMM_ORDER_A, N>(args, SMM_A, first, count, 0, N, a);
     if constexpr (CARRIES) stage<SMM_SOURCE_B, SMM_ORDER_B, 1>(args, SMM_B, first, count, 0, 1, x);
@@ -354,7 +355,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         for (int e = threadIdx.x; e < count * N; e += THREADS) {
             const int q = e / N, i = e % N, info = infos[q];
             beside<int>(args, SMM_LU_pivots, first + q, N)[i * (REST_FLAT ? 1 : args.operand[SMM_LU_pivots].row)] =
-                FIRST_ROW + (info && i + 1 >= info ? i : Own(shared, q).pivots[i]);
+                FIRST_ROW + (info && i + 1 >= info ? i : SharedMatrix(shared, q).pivots[i]);
         }
     } else if (leads) {
         const long long q = first + own;

@@ -28,7 +28,7 @@ struct Panel {
     int place[ROWS]; /* of a row in the matrix; -1: it takes no part */
 
     /* Rows from `from` on. */
-    __device__ void fetch(const Own &o, int first, int from) {
+    __device__ void fetch(const MatrixWorkspace &o, int first, int from) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const int i = threadIdx.x + 32 * r;
@@ -55,7 +55,7 @@ struct Panel {
                 if (place[r] >= 0 && v * WIDEST < columns) store<WIDEST>(to + place[r] * pitch + v * WIDEST, z);
             }
     }
-    __device__ void put(const Own &o, int first) const { put(x, o.elements + first, PITCH, N - first); }
+    __device__ void put(const MatrixWorkspace &o, int first) const { put(x, o.elements + first, PITCH, N - first); }
 
     /* x_c -= l_0 u_0c + l_1 u_1c + ..., in this order, of rows that take part and are not left out. line(place) is
      * where those l of a row lie; u(v) fills vector v of them for each column. */
@@ -131,7 +131,7 @@ template <class Each> __device__ inline void for_columns_beside(int first, Each 
 }
 
 /* The elements of column j in the panel's rows, once these are exchanged. */
-__device__ inline void exchange_in_column(const Own &o, int first, int j, Element (&x)[PANEL]) {
+__device__ inline void exchange_in_column(const MatrixWorkspace &o, int first, int j, Element (&x)[PANEL]) {
 #pragma unroll
     for (int t = 0; t < PANEL; t++) x[t] = first + t < M ? o.a(first + t, j) : element_of(0);
 #pragma unroll
@@ -147,7 +147,7 @@ __device__ inline void exchange_in_column(const Own &o, int first, int j, Elemen
         }
     }
 }
-__device__ inline void put_in_column(const Own &o, int first, int j, const Element (&x)[PANEL]) {
+__device__ inline void put_in_column(const MatrixWorkspace &o, int first, int j, const Element (&x)[PANEL]) {
 #pragma unroll
     for (int t = 0; t < PANEL; t++)
         if (first + t < M) o.a(first + t, j) = x[t];
@@ -157,7 +157,7 @@ __device__ inline void put_in_column(const Own &o, int first, int j, const Eleme
  * and columns by column(); line(i) is where those l of a row lie, u(v, j) fills vector v of them for a column. Tiles
  * that are `left_out` are. By all warps but the first. */
 template <class Row, class Column, class Line, class U, class LeftOut>
-__device__ inline void subtract(const Own &o, int height, int width, Row row, Column column, Line line, U u,
+__device__ inline void subtract(const MatrixWorkspace &o, int height, int width, Row row, Column column, Line line, U u,
                                 LeftOut left_out) {
     const int across = ceil_div(width, 32), tiles = ceil_div(height, HEIGHT) * across;
 #pragma unroll 1
@@ -188,7 +188,7 @@ __device__ inline void subtract(const Own &o, int height, int width, Row row, Co
 /* --- places --- */
 
 /* Where the exchanges of all steps bring a row. */
-__device__ inline int place_of_row(const Own &o, int row) {
+__device__ inline int place_of_row(const MatrixWorkspace &o, int row) {
 #pragma unroll 8
     for (int k = 0; k < N; k++) {
         const int p = o.pivot(k);
@@ -196,7 +196,7 @@ __device__ inline int place_of_row(const Own &o, int row) {
     }
     return row;
 }
-__device__ inline void find_places(const Own &o) {
+__device__ inline void find_places(const MatrixWorkspace &o) {
     for (int i = lane(); i < N; i += LANES) o.integers[N + i] = place_of_row(o, i);
     wait();
 }

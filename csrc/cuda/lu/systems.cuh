@@ -7,7 +7,7 @@
  * (SOLVE_POS); X of L L^H X = B, in the form UPPER of U^H U X = B (CHO_SOLVE), or of triangular A (SOLVE_TRIANGULAR).
  *
  * LANES threads have a matrix: as many as a warp or fewer go through it column by column, those of a block panel by
- * panel. It has M rows of its own, those of COLUMNS right-hand sides, and what Own names beside them.
+ * panel. It has M rows of its own, those of COLUMNS right-hand sides, and what MatrixWorkspace names beside them.
  *
  * Whoever includes it has Elements (element.cuh). */
 #if SMM_COMPLEX
@@ -43,7 +43,7 @@ constexpr int PITCH = pitch_of(N), BESIDE = 0, INTEGERS = STEPS;
 #endif
 constexpr int MATRIX = M * PITCH, RHS = N * WIDE_PITCH;
 
-struct Own {
+struct MatrixWorkspace {
     Element *elements, *rhs, *beside;
     int *integers;
 
@@ -67,7 +67,7 @@ struct Outcome {
 
 /* How a triangle lies in A: as it is, transposed, or transposed and conjugated. */
 enum Way { PLAIN, TRANSPOSED, ADJOINT };
-template <Way WAY> __device__ inline Element element(const Own &o, int i, int j) {
+template <Way WAY> __device__ inline Element element(const MatrixWorkspace &o, int i, int j) {
     return WAY == PLAIN ? o.a(i, j) : WAY == TRANSPOSED ? o.a(j, i) : conjugate(o.a(j, i));
 }
 
@@ -83,7 +83,7 @@ template <Way WAY> __device__ inline Element element(const Own &o, int i, int j)
 #endif
 
 /* The info of L and U that were given; pivots that are no rows become harmless. */
-__device__ inline int info_of_factors(const Own &o) {
+__device__ inline int info_of_factors(const MatrixWorkspace &o) {
     int info = 0, wrong = 0;
     for (int i = N - 1; i >= 0; i--) {
         const int p = o.pivot(i);
@@ -98,14 +98,14 @@ __device__ inline int info_of_factors(const Own &o) {
 }
 
 /* The first zero on the diagonal, from 1, by which a triangular solve would divide; or 0. */
-__device__ inline int first_zero(const Own &o) {
+__device__ inline int first_zero(const MatrixWorkspace &o) {
     for (int j = 0; j < N && !UNIT; j++)
         if (is_zero(o.a(j, j))) return j + 1;
     return 0;
 }
 
 /* A becomes what the operation returns or solves with. */
-__device__ inline Outcome prepare(const Own &o) {
+__device__ inline Outcome prepare(const MatrixWorkspace &o) {
     if constexpr (DEFINITE)
         return {factor_definite(o)};
     else if constexpr (SMM_OP == SMM_OP_LU_SOLVE)
@@ -116,7 +116,7 @@ __device__ inline Outcome prepare(const Own &o) {
         return factor(o);
 }
 
-__device__ inline void solve(const Own &o) {
+__device__ inline void solve(const MatrixWorkspace &o) {
     if constexpr (SMM_OP == SMM_OP_SOLVE_TRIANGULAR) {
         solve_triangle<PLAIN, UPPER, UNIT>(o);
     } else if constexpr (SMM_OP == SMM_OP_CHO_SOLVE || DEFINITE) {
@@ -135,7 +135,7 @@ __device__ inline void solve(const Own &o) {
 }
 
 template <class Det, class Log>
-__device__ inline void give_determinant(const Own &o, bool singular, Det det, Log log_magnitude) {
+__device__ inline void give_determinant(const MatrixWorkspace &o, bool singular, Det det, Log log_magnitude) {
 #if SMM_COMPLEX
     bool odd = false;
     for (int i = 0; i < N; i++) odd ^= o.pivot(i) != i;

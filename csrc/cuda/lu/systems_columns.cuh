@@ -2,7 +2,7 @@
  * which works on rows l, l + LANES, ... */
 
 /* A becomes L and U. After a pivot that is of no use it goes on: nothing that comes of it is kept. */
-__device__ inline Outcome factor(const Own &o) {
+__device__ inline Outcome factor(const MatrixWorkspace &o) {
     Outcome outcome;
 #pragma unroll 1
     for (int k = 0; k < STEPS; k++) {
@@ -36,7 +36,7 @@ __device__ inline Outcome factor(const Own &o) {
 
 /* The lower triangle of Hermitian A becomes L of A = L L^H. Returns the first step, from 1, whose pivot is not
  * positive; or 0. */
-__device__ inline int factor_definite(const Own &o) {
+__device__ inline int factor_definite(const MatrixWorkspace &o) {
     int info = 0;
 #pragma unroll 1
     for (int j = 0; j < N; j++) {
@@ -57,7 +57,7 @@ __device__ inline int factor_definite(const Own &o) {
 }
 
 /* X becomes the solution of a triangular system. All lanes have arrived, and have when it ends. */
-template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(const Own &o) {
+template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(const MatrixWorkspace &o) {
 #pragma unroll 1
     for (int step = 0; step < N; step++) {
         const int j = UPPER ? N - 1 - step : step;
@@ -74,7 +74,7 @@ template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(
     }
 }
 
-template <bool BACKWARDS> __device__ inline void exchange_rows(const Own &o) {
+template <bool BACKWARDS> __device__ inline void exchange_rows(const MatrixWorkspace &o) {
     for (int c = lane(); c < COLUMNS; c += LANES)
         for (int step = 0; step < N; step++) {
             const int i = BACKWARDS ? N - 1 - step : step, p = o.pivot(i);

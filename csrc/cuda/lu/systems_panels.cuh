@@ -33,7 +33,7 @@ struct Pivot {
 
 /* The columns of a panel become those of L and U. After a pivot that is of no use it goes on: nothing that comes of it
  * is kept. */
-__device__ inline void factor_panel(const Own &o, int first, Outcome &outcome) {
+__device__ inline void factor_panel(const MatrixWorkspace &o, int first, Outcome &outcome) {
     const int before = first - PANEL;
     Panel panel;
     panel.fetch(o, first, first);
@@ -66,7 +66,7 @@ __device__ inline void factor_panel(const Own &o, int first, Outcome &outcome) {
 }
 
 /* A becomes L and U. The outcome is known to the first warp. */
-__device__ inline Outcome factor(const Own &o) {
+__device__ inline Outcome factor(const MatrixWorkspace &o) {
     Outcome outcome;
     const bool is_first_warp = threadIdx.x < 32;
     if (is_first_warp) factor_panel(o, 0, outcome);
@@ -105,7 +105,7 @@ __device__ inline Outcome factor(const Own &o) {
 }
 
 /* The columns of a panel become those of L. */
-__device__ inline void factor_definite_panel(const Own &o, int first, int &info) {
+__device__ inline void factor_definite_panel(const MatrixWorkspace &o, int first, int &info) {
     const int before = first - PANEL;
     Panel panel;
     panel.fetch(o, first, first);
@@ -147,7 +147,7 @@ __device__ inline void factor_definite_panel(const Own &o, int first, int &info)
 
 /* The lower triangle of Hermitian A becomes L of A = L L^H. Returns the first step, from 1, whose pivot is not
  * positive; or 0: to the first warp. */
-__device__ inline int factor_definite(const Own &o) {
+__device__ inline int factor_definite(const MatrixWorkspace &o) {
     int info = 0;
     const bool is_first_warp = threadIdx.x < 32;
     if (is_first_warp) factor_definite_panel(o, 0, info);
@@ -179,7 +179,7 @@ constexpr int SIDE_BY_SIDE = power_of_two(max_of(COLUMNS, 1)), ROWS_AT_ONCE = LA
 constexpr int TURNS = ceil_div(N, ROWS_AT_ONCE);
 
 /* X becomes the solution of a triangular system. All lanes have arrived, and have when it ends. */
-template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(const Own &o) {
+template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(const MatrixWorkspace &o) {
     Element *const inverses = o.beside;
     const int c = lane() % SIDE_BY_SIDE, down = lane() / SIDE_BY_SIDE;
     if constexpr (!UNIT) {
@@ -229,7 +229,7 @@ template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(
 }
 
 /* Rows of X come to their places, or return from there. */
-template <bool BACKWARDS> __device__ inline void exchange_rows(const Own &o) {
+template <bool BACKWARDS> __device__ inline void exchange_rows(const MatrixWorkspace &o) {
     const int c = min_of(lane() % SIDE_BY_SIDE, max_of(COLUMNS, 1) - 1), down = lane() / SIDE_BY_SIDE;
     const bool mine = lane() % SIDE_BY_SIDE < COLUMNS;
     Element x[TURNS];

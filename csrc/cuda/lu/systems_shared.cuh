@@ -16,12 +16,12 @@
 #include "inv_panels.cuh"
 #else
 /* A becomes what the operation returns or solves with. */
-template <class Load> __device__ inline Outcome work_out(const Own &o, Load load) {
+template <class Load> __device__ inline Outcome work_out(const MatrixWorkspace &o, Load load) {
     load(OF_ADJOINT);
     __syncthreads();
     return prepare(o);
 }
-__device__ inline Element result(const Own &o, int i, int j) { return o.factor(i, j); }
+__device__ inline Element result(const MatrixWorkspace &o, int i, int j) { return o.factor(i, j); }
 #endif
 
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
@@ -29,7 +29,7 @@ constexpr int INSIDE = OUTSIDE ? 0 : MATRIX, ELEMENTS = INSIDE + BESIDE + RHS;
 static_assert(SMM_SHARED == MATRICES * (ELEMENTS * sizeof(Element) + INTEGERS * sizeof(int)),
               "the plan counts otherwise");
 
-__device__ inline Own own_of(const smm_cuda_args &args, T *shared, int matrix) {
+__device__ inline MatrixWorkspace workspace_of(const smm_cuda_args &args, T *shared, int matrix) {
     Element *const all = reinterpret_cast<Element *>(shared), *const own = all + matrix * ELEMENTS;
     Element *const outside = static_cast<Element *>(args.workspace) + (blockIdx.x * MATRICES + matrix) * MATRIX;
     return {OUTSIDE ? outside : own, own + INSIDE + BESIDE, own + INSIDE,
@@ -42,7 +42,7 @@ __device__ inline bool load_matrices(const smm_cuda_args &args, T *shared, long 
     bool finite = true;
     fetch_elements<THREADS, SMM_SOURCE_A, SMM_ORDER_A, M, N, Stored>(
         args, SMM_A, first, count, [&](Element x, int q, int i, int j) {
-            own_of(args, shared, q).a(transposes ? j : i, transposes ? i : j) = OF_ADJOINT ? conjugate(x) : x;
+            workspace_of(args, shared, q).a(transposes ? j : i, transposes ? i : j) = OF_ADJOINT ? conjugate(x) : x;
             if (ELIMINATES) finite &= isfinite(real_of(x));
         });
     return finite;
@@ -54,12 +54,12 @@ __device__ inline void load_columns(const smm_cuda_args &args, T *shared, long l
     constexpr int WIDTH = max_of(COLUMNS, 1);
     if constexpr (INVERTS)
         for (int e = threadIdx.x; e < MATRICES * N * WIDTH; e += THREADS)
-            own_of(args, shared, e / (N * WIDTH)).x(e / WIDTH % N, e % WIDTH) =
+            workspace_of(args, shared, e / (N * WIDTH)).x(e / WIDTH % N, e % WIDTH) =
                 element_of(static_cast<T>(e / WIDTH % N == column + e % WIDTH));
     else
         for_elements<THREADS, SMM_SOURCE_B, SMM_ORDER_B, N * WIDTH, N, WIDTH, Stored>(
             args, SMM_B, first, count, 0, column, [&](const Stored *from, int q, int i, int j) {
-                own_of(args, shared, q).x(i, j) = column + j < args.k ? Element(*from) : element_of(0);
+                workspace_of(args, shared, q).x(i, j) = column + j < args.k ? Element(*from) : element_of(0);
             });
 }
 
@@ -67,10 +67,10 @@ __device__ inline void load_columns(const smm_cuda_args &args, T *shared, long l
  * nobody stores it. */
 __device__ inline void compute(const smm_cuda_args &args, T *shared, int *infos, long long first, int count) {
     const int own = threadIdx.x / LANES;
-    const Own o = own_of(args, shared, own);
+    const MatrixWorkspace o = workspace_of(args, shared, own);
     if constexpr (SMM_OP == SMM_OP_LU_SOLVE)
         for (int e = threadIdx.x; e < count * N; e += THREADS)
-            own_of(args, shared, e / N).pivot(e % N) =
+            workspace_of(args, shared, e / N).pivot(e % N) =
                 beside<const int>(args, SMM_LU_SOLVE_pivots, first + e / N,
                                   N)[e % N * (REST_FLAT ? 1 : args.operand[SMM_LU_SOLVE_pivots].row)] -
                 FIRST_ROW;
@@ -92,19 +92,19 @@ __device__ inline void compute(const smm_cuda_args &args, T *shared, int *infos,
             __syncthreads();
             for_elements<THREADS, SMM_SOURCE_C, SMM_ORDER_C, INVERTS ? N * N : N * COLUMNS, N, COLUMNS, Stored>(
                 args, SMM_C, first, count, 0, column, [&](Stored *to, int q, int i, int j) {
-                    if (column + j < columns) *to = infos[q] ? not_an_element() : own_of(args, shared, q).x(i, j);
+                    if (column + j < columns) *to = infos[q] ? not_an_element() : workspace_of(args, shared, q).x(i, j);
                 });
         }
     } else if constexpr (FACTORS || ELIMINATES) {
         __syncthreads();
         for_elements<THREADS, SMM_SOURCE_C, SMM_ORDER_C, M * N, M, N, Stored>(
             args, SMM_C, first, count, 0, 0, [&](Stored *to, int q, int i, int j) {
-                *to = infos[q] || outcome.is_nan ? not_an_element() : result(own_of(args, shared, q), i, j);
+                *to = infos[q] || outcome.is_nan ? not_an_element() : result(workspace_of(args, shared, q), i, j);
             });
         for (int e = threadIdx.x; SMM_OP == SMM_OP_LU && e < count * STEPS; e += THREADS) {
             const int q = e / STEPS, i = e % STEPS, info = infos[q];
             beside<int>(args, SMM_LU_pivots, first + q, STEPS)[i * (REST_FLAT ? 1 : args.operand[SMM_LU_pivots].row)] =
-                FIRST_ROW + (info && i + 1 >= info ? i : own_of(args, shared, q).pivot(i));
+                FIRST_ROW + (info && i + 1 >= info ? i : workspace_of(args, shared, q).pivot(i));
         }
     } else if (own < count && !lane()) {
         const long long q = first + own;

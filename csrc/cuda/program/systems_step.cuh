@@ -7,30 +7,31 @@ struct Work {
     Element elements[MATRIX + RHS];
     int integers[INTEGERS];
 };
-inline Own own_of(Work &w) { return {w.elements, w.elements + MATRIX, nullptr, w.integers}; }
+inline MatrixWorkspace workspace_of(Work &w) { return {w.elements, w.elements + MATRIX, nullptr, w.integers}; }
 
-template <class A> inline void load_matrix(const Own &o, A a) {
+template <class A> inline void load_matrix(const MatrixWorkspace &o, A a) {
     for (int e = lane(); e < M * N; e += LANES) o.a(e / N, e % N) = a(e / N, e % N);
     wait();
 }
-template <class B> inline void load_columns(const Own &o, B b) {
+template <class B> inline void load_columns(const MatrixWorkspace &o, B b) {
     for (int e = lane(); e < N * COLUMNS; e += LANES) o.x(e / COLUMNS, e % COLUMNS) = b(e / COLUMNS, e % COLUMNS);
     wait();
 }
 /* To columns of X from `first` on. */
-template <class X> inline void store_columns(const Own &o, X x, int info, int first = 0, int columns = COLUMNS) {
+template <class X>
+inline void store_columns(const MatrixWorkspace &o, X x, int info, int first = 0, int columns = COLUMNS) {
     for (int e = lane(); e < N * COLUMNS; e += LANES)
         if (first + e % COLUMNS < columns)
             x(e / COLUMNS, first + e % COLUMNS) = info ? not_an_element() : o.x(e / COLUMNS, e % COLUMNS);
     wait();
 }
-template <class To> inline void store_factors(const Own &o, To to, int info) {
+template <class To> inline void store_factors(const MatrixWorkspace &o, To to, int info) {
     for (int e = lane(); e < M * N; e += LANES) to(e / N, e % N) = info ? not_an_element() : o.factor(e / N, e % N);
 }
 
 template <class A, class X, class Info> inline void step(Work &w, A a, X x, Info info) { /* CHOLESKY, INV, DET */
     constexpr bool OF_TRANSPOSE = FACTORS && UPPER;
-    const Own o = own_of(w);
+    const MatrixWorkspace o = workspace_of(w);
     load_matrix(o, transposed_if<OF_TRANSPOSE>(a));
     const Outcome outcome = prepare(o);
     if constexpr (INVERTS) {
@@ -52,7 +53,7 @@ template <class A, class X, class Info> inline void step(Work &w, A a, X x, Info
 
 template <class A, class Second, class Third, class Info> /* LU, SLOGDET, and solutions */
 inline void step(Work &w, A a, Second second, Third third, Info info) {
-    const Own o = own_of(w);
+    const MatrixWorkspace o = workspace_of(w);
     if constexpr (OF_ADJOINT)
         load_matrix(o, [&](int i, int j) { return conjugate(a(j, i)); });
     else
@@ -73,7 +74,7 @@ inline void step(Work &w, A a, Second second, Third third, Info info) {
 
 template <class A, class Pivots, class B, class X, class Info> /* LU_SOLVE */
 inline void step(Work &w, A a, Pivots pivots, B b, X x, Info info) {
-    const Own o = own_of(w);
+    const MatrixWorkspace o = workspace_of(w);
     for (int i = lane(); i < N; i += LANES) o.pivot(i) = pivots(i);
     step(w, a, b, x, info);
 }

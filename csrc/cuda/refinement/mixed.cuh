@@ -28,7 +28,7 @@ __device__ inline float narrowed_quotient(T x, T size, T inverse) {
 }
 
 struct System {
-    const Own o;
+    const MixedWorkspace o;
     float lu[ROWS][N];                /* L and U, or L and L^T */
     float pivot[ROWS], inverse[ROWS]; /* the diagonal of U, or of L */
     T held[HOLDS ? ROWS : 1][N];
@@ -37,7 +37,7 @@ struct System {
     int code;         /* the steps, or why A is to be solved in float64 */
     bool rare;        /* some inverse, of a matrix of the warp, is not as exact as numbers are */
 
-    __device__ System(const Own &own_memory, bool is_needed) : o(own_memory) {
+    __device__ System(const MixedWorkspace &own_memory, bool is_needed) : o(own_memory) {
         T norm = 0;
         bool overflowed = false, finite = true;
 #pragma unroll

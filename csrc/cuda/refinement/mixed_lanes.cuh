@@ -7,7 +7,7 @@
  * not converged is solved by its lanes alone in float64.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
- * Shared memory: see Own.
+ * Shared memory: see MixedWorkspace.
  * Operands: any that args.h can describe; the solution takes the place of none.
  * Limits: n <= 32; LANES a power of two <= 32; MATRICES * LANES = THREADS. */
 #include "common.cuh"
@@ -87,7 +87,7 @@ constexpr int ELEMENTS = ceil_div(max_of(MATRIX, N *LINE), VECTOR) * VECTOR;
 __device__ inline int matrix_of_thread() { return threadIdx.x / LANES; }
 
 __device__ inline bool factor(T *image, T (&a)[ROWS][N], int (&source)[ROWS]) {
-    const Own o = {image, nullptr, nullptr, nullptr};
+    const MatrixWorkspace o = {image, nullptr, nullptr, nullptr};
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         source[r] = own(r);
@@ -168,15 +168,15 @@ constexpr int WIDE = elements_apart(wide::MATRIX + N, sizeof(T));
 static_assert(SMM_SHARED == MATRICES * (narrow::ELEMENTS * sizeof(float) + WIDE * sizeof(T)),
               "the plan counts otherwise");
 
-struct Own {
+struct MixedWorkspace {
     float *factors;
     T *a, *x;
 
-    __device__ Own(T *shared, int q)
+    __device__ MixedWorkspace(T *shared, int q)
         : factors(reinterpret_cast<float *>(shared) + q * narrow::ELEMENTS),
           a(shared + MATRICES * narrow::ELEMENTS / 2 + q * WIDE), x(a + wide::MATRIX) {}
     /* What is solved there has its pivots in the place of the factors. */
-    __device__ wide::Own in_double() const { return {a, x, nullptr, reinterpret_cast<int *>(factors)}; }
+    __device__ wide::MatrixWorkspace in_double() const { return {a, x, nullptr, reinterpret_cast<int *>(factors)}; }
 };
 
 #include "mixed.cuh"
@@ -192,7 +192,7 @@ __device__ inline void stage(const smm_cuda_args &args, T *shared, long long fir
     const auto move = [&](unsigned e) {
         const unsigned q = TOGETHER ? e / EACH : own, place = e - q * EACH;
         const unsigned i = BY_ROWS ? place / N : place % N, j = BY_ROWS ? place % N : place / N;
-        copy<1>(&Own(shared, q).in_double().a(i, j),
+        copy<1>(&MixedWorkspace(shared, q).in_double().a(i, j),
                 from + (FLAT ? e : offset_of(args, a, first + q) + i * a.row + j * a.col));
     };
     const unsigned begin = TOGETHER ? threadIdx.x : own * EACH + lane();
@@ -207,8 +207,8 @@ __device__ inline void stage(const smm_cuda_args &args, T *shared, long long fir
 }
 
 /* X of a matrix by its lanes, in float64, column by column. Returns info. */
-__device__ inline int fall_back(const Own &o, const View<const T> &b, const View<T> &x, long long columns) {
-    const wide::Own a = o.in_double();
+__device__ inline int fall_back(const MixedWorkspace &o, const View<const T> &b, const View<T> &x, long long columns) {
+    const wide::MatrixWorkspace a = o.in_double();
     const int info = wide::prepare(a).info;
 #pragma unroll 1
     for (long long j = 0; j < columns; j++) {
@@ -233,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     const long long matrix = is_matrix ? first + q : args.batch - 1;
     const View<const T> b(args, SMM_B, matrix, B_FLAT, N * args.k);
     const View<T> x(args, SMM_SOLVE_MIXED_x, matrix, REST_FLAT, N * args.k);
-    System system(Own(shared, q), is_matrix);
+    System system(MixedWorkspace(shared, q), is_matrix);
     if (!args.k) system.code = 0; /* nothing to solve, so nothing fails */
 #pragma unroll 1
     for (long long j = 0; j < args.k; j++) {
@@ -247,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     }
     if (!is_matrix) return;
     wait();
-    const int info = system.code < 0 ? fall_back(Own(shared, q), b, x, args.k) : 0;
+    const int info = system.code < 0 ? fall_back(MixedWorkspace(shared, q), b, x, args.k) : 0;
     if (lane()) return;
     *beside<int>(args, SMM_SOLVE_MIXED_iterations, matrix, 1) = system.code;
     if (args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;

@@ -17,7 +17,7 @@ constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_F
 
 constexpr int TALL_OWN = (M + LANES - 1) / LANES; /* rows of A of a lane */
 constexpr int TALL_PITCH = pitch_of(M);           /* of columns of A V */
-constexpr int ROOM = max_of(M * PITCH, VECTORS ? N * TALL_PITCH : 1);
+constexpr int WORK = max_of(M * PITCH, VECTORS ? N * TALL_PITCH : 1);
 
 /* Of column j what a reflector from the left takes off below its row, and the one from the right. */
 struct alignas(2 * sizeof(T)) Beside {
@@ -36,7 +36,7 @@ struct alignas(16) Group {
         Lines lines;
         Staged staged[STAGED];
     };
-    T x[ROOM]; /* A, then the reflectors from the right in rows, then P; V; A; A V; its reflectors in rows; U */
+    T x[WORK]; /* A, then the reflectors from the right in rows, then P; V; A; A V; its reflectors in rows; U */
     __device__ T *vectors() { return x; }
 };
 

@@ -211,9 +211,9 @@ INLINE void single_multiply_row(elem *w, elem factor, intptr_t from, intptr_t n)
 /* --- Reflectors --------------------------------------------------------------------------------------------------- */
 
 /* What steps of reflectors carry along: numbers spread, and rows. */
-typedef struct single_room {
+typedef struct single_workspace {
     elem spread[9][SMM_MAX_ORDER], row[8][SINGLE_STEP];
-} single_room;
+} single_workspace;
 
 INLINE void single_conjugate(elem *to, const elem *from, intptr_t first, intptr_t last) {
     ROLLED(intptr_t i = first; i < last; i++) to[i] = elem_conj(from[i]);
@@ -223,8 +223,8 @@ INLINE void single_conjugate(elem *to, const elem *from, intptr_t first, intptr_
  * step and the sums of the next are one pass. Columns up to k + shift are those of I until then: column k + shift is
  * formed by itself. Where `fresh`, no sum has a term of row k + shift, which is zero right of it
  * (q_form and eigh_form); else it begins with that (q_columns). */
-INLINE void single_form(elem_matrix q, elem_matrix h, const elem *tau, intptr_t count, intptr_t shift, single_room *x,
-                        const bool fresh) {
+INLINE void single_form(elem_matrix q, elem_matrix h, const elem *tau, intptr_t count, intptr_t shift,
+                        single_workspace *x, const bool fresh) {
     const intptr_t m = q.m, blocks = single_blocks(q.n);
     elem *const conj_v = x->spread[2];
     single_zero(q.at, m * q.step);

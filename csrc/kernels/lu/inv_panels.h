@@ -216,7 +216,7 @@ INLINE void inv_put_matrix(const smm_operand *to, intptr_t q, const panel_stack 
 }
 
 static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
-    _Static_assert(sizeof(inv_stack) + (size_t)PANEL_ROOM <= SMM_KERNEL_WORKSPACE, "workspace of inv_panels");
+    _Static_assert(sizeof(inv_stack) + (size_t)PANEL_WORKSPACE <= SMM_KERNEL_WORKSPACE, "workspace of inv_panels");
     const intptr_t n = call->n;
     const smm_operand transposed = smm_transposed(call->inv.a);
     inv_stack *const s = smm_kernel_workspace();

@@ -491,7 +491,7 @@ INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, int
 /* The workspace of matrices with more rows; of others, right-hand sides included, it is less than what there is. */
 static intptr_t KERNEL(lu_panels_workspace)(const smm_call *call) {
     enum { RHS_BYTES = SMM_MAX_ORDER * PANEL_MAX * (int)sizeof(T) };
-    _Static_assert(sizeof(panel_stack) + (size_t)PANEL_ROOM + RHS_BYTES <= SMM_KERNEL_WORKSPACE,
+    _Static_assert(sizeof(panel_stack) + (size_t)PANEL_WORKSPACE + RHS_BYTES <= SMM_KERNEL_WORKSPACE,
                    "workspace of lu_panels");
     if (call->op != SMM_OP_LU) return SMM_KERNEL_WORKSPACE;
     const intptr_t rows = LANES * panel_size(call->m, panel_odd_pitch(call->n)) * (intptr_t)sizeof(T);

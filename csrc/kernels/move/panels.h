@@ -39,7 +39,7 @@ INLINE intptr_t panel_odd_pitch(intptr_t cols) { return (panel_pitch(cols) / PAN
 
 /* Bytes that follow the stack of matrices of order SMM_MAX_ORDER, at most. */
 enum {
-    PANEL_ROOM = SMM_MAX_ORDER * (PANEL * sizeof(elem) + sizeof(vec) + LANES * sizeof(int32_t)) +
+    PANEL_WORKSPACE = SMM_MAX_ORDER * (PANEL * sizeof(elem) + sizeof(vec) + LANES * sizeof(int32_t)) +
     LANES * (SMM_MAX_ORDER * PANEL_MAX + PANEL_UNIT) * sizeof(T)
 };
 

@@ -90,7 +90,7 @@ INLINE void estimate_extend(elem *x, intptr_t k, extension by, elem direction) {
     x[k] = elem_of(by.c);
 }
 
-/* The rank where `counts`, elsewhere 0. x of an estimate is turned so that x^H w is its magnitude. x, y: room for
+/* The rank where `counts`, elsewhere 0. x of an estimate is turned so that x^H w is its magnitude. x, y: workspace for
  * min(m, n) each. */
 SHARED vec KERNEL(estimate_rank)(const elem_matrix *a, vec rtol, mask counts, elem *x, elem *y) {
     const vec zero = lane_set(0), one = lane_set(1);
@@ -113,8 +113,8 @@ SHARED vec KERNEL(estimate_rank)(const elem_matrix *a, vec rtol, mask counts, el
     return rank;
 }
 
-/* Of the leading blocks of R up to the first whose estimated condition is above 1 / rtol, the largest. x: room for 2
- * min(m, n). */
+/* Of the leading blocks of R up to the first whose estimated condition is above 1 / rtol, the largest. x: workspace for
+ * 2 min(m, n). */
 INLINE void find_rank(const smm_call *call, intptr_t q, lstsq_factors *f, elem *x, intptr_t count) {
     vec rtol = lane_set(0);
     const smm_operand scalars = {call->lstsq.rtol.data, call->lstsq.rtol.batch, sizeof(T), sizeof(T)};
@@ -148,7 +148,7 @@ INLINE void reflect_tail(const lstsq_factors *f, const elem *v, intptr_t i, mask
 }
 
 /* The first `rank` rows of R become (T 0): H_i overwrites the tail of row i. As LAPACK's tzrzf: the reflector is that
- * of the conjugated row. x: room for a row. */
+ * of the conjugated row. x: workspace for a row. */
 INLINE void annihilate_tails(lstsq_factors *f, elem *x) {
     const intptr_t n = f->a.n;
     for (intptr_t i = min_of(f->a.m, n) - 1; i >= 0 && lane_any(f->has_tail); i--) {

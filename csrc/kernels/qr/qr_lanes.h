@@ -289,7 +289,7 @@ INLINE void q_store_complement(const smm_operand *to, intptr_t cols, intptr_t q,
     }
 }
 
-/* The first columns of Q in place of the reflectors, and all others; x is room. */
+/* The first columns of Q in place of the reflectors, and all others; x is workspace. */
 INLINE void q_store(const smm_call *call, intptr_t q, lanes_matrix a, const vec *tau, vec *x, intptr_t count,
                     const bool unrolled) {
     const intptr_t p = min_of(a.m, a.n);
@@ -300,7 +300,7 @@ INLINE void q_store(const smm_call *call, intptr_t q, lanes_matrix a, const vec 
 }
 #endif
 
-/* R, and zeros below its diagonal; r is room for it. */
+/* R, and zeros below its diagonal; r is workspace for it. */
 INLINE void r_store(const smm_call *call, intptr_t q, elem *r, elem_matrix a, const intptr_t rows, intptr_t count) {
     for (intptr_t i = 0; i < rows; i++)
         for (intptr_t j = 0; j < a.n; j++) r[i * a.n + j] = i <= j ? a.at[i * a.step + j] : elem_set(0);

@@ -3,13 +3,13 @@
 /* What a matrix takes: A, then R and what is not zero yet below; the reflectors, each in a row; Q. */
 typedef struct qr_single_workspace {
     elem a[SINGLE_ELEMENTS], h[SINGLE_ELEMENTS], q[SINGLE_ELEMENTS], tau[SMM_MAX_ORDER];
-    single_room room;
+    single_workspace workspace;
 } qr_single_workspace;
 _Static_assert(sizeof(qr_single_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of qr_single");
 
 /* A becomes R, and anything below its diagonal; h gets the reflectors. The update of one step and the sums of the next
  * are one pass. */
-SHARED void KERNEL(qr_single_factor)(elem_matrix a, elem_matrix h, elem *tau, single_room *x) {
+SHARED void KERNEL(qr_single_factor)(elem_matrix a, elem_matrix h, elem *tau, single_workspace *x) {
     elem *const conj_v = x->spread[2];
     single_zero(x->row[1], a.step);
     single_zero(h.at, h.m * h.step);
@@ -46,7 +46,7 @@ INLINE bool qr_single_overflows(elem_matrix a) {
 
 /* As qr_load_and_factor. */
 INLINE void qr_single_load_and_factor(const smm_call *call, intptr_t q, elem_matrix a, elem_matrix h, elem *tau,
-                                      single_room *x) {
+                                      single_workspace *x) {
     for (bool again = false;; again = true) {
         single_load(a, &call->a, q);
         if (again) scale_column(a.at, 1, lane_set((T)0x1p-8), a.m * a.step, false);
@@ -65,7 +65,7 @@ INLINE void qr_single_fill(elem_matrix a, elem_matrix h, bool reflectors) {
 }
 
 /* The first q.n columns of Q. */
-INLINE void qr_single_form(elem_matrix q, elem_matrix h, const elem *tau, single_room *x) {
+INLINE void qr_single_form(elem_matrix q, elem_matrix h, const elem *tau, single_workspace *x) {
     single_form(q, h, tau, h.m, 0, x, PARTS == 1);
 }
 
@@ -80,7 +80,7 @@ static void KERNEL(qr_single)(const smm_call *call, intptr_t first, intptr_t las
     const intptr_t m = call->m, n = call->n, p = min_of(m, n);
     const elem_matrix a = single_matrix(w->a, m, n), h = single_matrix(w->h, p, m);
     for (intptr_t q = first; q < last; q++) {
-        qr_single_load_and_factor(call, q, a, h, w->tau, &w->room);
+        qr_single_load_and_factor(call, q, a, h, w->tau, &w->workspace);
         lanes_store_int(smm_info(call), q, lane_set(0), 1);
         qr_single_fill(a, h, call->op == SMM_OP_QR_RAW);
         if (call->op == SMM_OP_QR_RAW) {
@@ -91,7 +91,7 @@ static void KERNEL(qr_single)(const smm_call *call, intptr_t first, intptr_t las
         single_store(call->op == SMM_OP_QR ? &call->qr.r : &call->qr_r.r, q, (elem_matrix){a.at, call->k, n, a.step});
         if (call->op == SMM_OP_QR_R) continue;
         const elem_matrix q_of = single_matrix(w->q, m, call->k);
-        qr_single_form(q_of, h, w->tau, &w->room);
+        qr_single_form(q_of, h, w->tau, &w->workspace);
         single_store(&call->qr.q, q, q_of);
     }
 }

@@ -59,7 +59,7 @@ INLINE extension smallest_extension(vec sigma, vec alpha, vec gamma) {
  * Of the matrix M with |r_ii| on its diagonal and -|r_ij| right of it, M^-1 has no negative element, and none below the
  * magnitude of R^-1's. So |R^-1|_2 <= |M^-1|_F <= |y|_2 / r_00, where M y = (r_00, r_00, ...). No column of R is longer
  * than r_00: of p columns |R|_2 <= sqrt(p) r_00. The estimates lie between the singular values 1 / |R^-1|_2 and |R|_2,
- * but for rounding, of less than 64 u r_00; half of the smallest is left for that. y: room for min(m, n). */
+ * but for rounding, of less than 64 u r_00; half of the smallest is left for that. y: workspace for min(m, n). */
 INLINE mask has_full_rank(const elem_matrix *a, vec rtol, vec *y) {
     const intptr_t p = min_of(a->m, a->n);
     const vec one = lane_set(1), first = elem_size(a->at[0]), allowed = lane_max(lane_set(64 * ROUNDOFF), rtol);

@@ -57,7 +57,7 @@ INLINE mask take_phases(elem *phases, elem *x, intptr_t n) {
     return other;
 }
 
-/* |B|_1, from below. x, phases: room. */
+/* |B|_1, from below. x, phases: workspace. */
 SHARED vec KERNEL(inverse_norm)(const inverse_of *b, elem *x, elem *phases) {
     enum { STEPS = 4 };
     const intptr_t n = b->n;

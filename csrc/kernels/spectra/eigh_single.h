@@ -66,10 +66,10 @@ SHARED void KERNEL(eigh_single_pass)(elem_matrix a, intptr_t first, const eigh_s
 
 /* The reflectors stay in rows of A right of the diagonal. The update of one step and the product of the next with its
  * vector are one pass; row k + 1, which that comes from, is ahead of it. */
-INLINE void eigh_single_reduce(elem_matrix a, eigh_stack *x, elem *tau, single_room *room) {
+INLINE void eigh_single_reduce(elem_matrix a, eigh_stack *x, elem *tau, single_workspace *workspace) {
     const intptr_t n = a.n, blocks = single_blocks(n);
-    elem *const v = room->spread[0], *const w = room->spread[1], *const conj_v = room->spread[2],
-                *const conj_w = room->spread[3], *const w_row = room->row[0], *const sum = room->row[1];
+    elem *const v = workspace->spread[0], *const w = workspace->spread[1], *const conj_v = workspace->spread[2],
+                *const conj_w = workspace->spread[3], *const w_row = workspace->row[0], *const sum = workspace->row[1];
     single_zero(conj_v, n);
     single_zero(conj_w, n);
     single_zero(w_row, blocks);
@@ -149,7 +149,7 @@ typedef struct eigh_single_workspace {
     vec v[SINGLE_STRIPS];
     eigh_stack x;
     eigh_turns turns[2];
-    single_room room;
+    single_workspace workspace;
 } eigh_single_workspace;
 _Static_assert(sizeof(eigh_single_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of eigh_single");
 
@@ -170,9 +170,9 @@ INLINE void eigh_single(const smm_call *call, intptr_t first, intptr_t last, con
     for (intptr_t q = first; q < last; q++) {
         eigh_single_load(call, q, a);
         x->back = single_scale(a);
-        eigh_single_reduce(a, x, w->tau, &w->room);
+        eigh_single_reduce(a, x, w->tau, &w->workspace);
         if (vectors) {
-            single_form(v, a, w->tau, n - 1, 1, &w->room, true);
+            single_form(v, a, w->tau, n - 1, 1, &w->workspace, true);
             single_to_strips(x->a, v);
         }
         eigh_iterate(x, w->turns, n, single_strips(n), 1, vectors);

@@ -13,20 +13,21 @@ typedef struct svd_single_step {
     elem *v, *y, *conj_u;                     /* spread */
     elem *v_row, *y_row, *w_row, *conj_u_row; /* as rows */
 } svd_single_step;
-INLINE svd_single_step svd_single_step_of(single_room *x, int k) {
+INLINE svd_single_step svd_single_step_of(single_workspace *x, int k) {
     return (svd_single_step){x->spread[3 * k],  x->spread[3 * k + 1], x->spread[3 * k + 2], x->row[4 * k],
                              x->row[4 * k + 1], x->row[4 * k + 2],    x->row[4 * k + 3]};
 }
 
 /* Reflectors from the right stay in rows of A right of the diagonal. Each side takes off what the last step left and
  * sums for this one in a pass. */
-SHARED void KERNEL(svd_single_reduce)(svd_single_sides x, bidiagonal *b, elem *tau, single_room *room) {
+SHARED void KERNEL(svd_single_reduce)(svd_single_sides x, bidiagonal *b, elem *tau, single_workspace *workspace) {
     const intptr_t m = x.a.m, n = x.a.n;
-    elem *const weight = room->spread[6], *const u = room->spread[7], *const w = room->spread[8];
-    single_zero(room->row[0], sizeof room->row / sizeof(elem));
-    single_zero(svd_single_step_of(room, 1).conj_u, n); /* before the first step there is nothing */
+    elem *const weight = workspace->spread[6], *const u = workspace->spread[7], *const w = workspace->spread[8];
+    single_zero(workspace->row[0], sizeof workspace->row / sizeof(elem));
+    single_zero(svd_single_step_of(workspace, 1).conj_u, n); /* before the first step there is nothing */
     for (intptr_t k = 0; k < n; k++) {
-        const svd_single_step old = svd_single_step_of(room, (k + 1) % 2), now = svd_single_step_of(room, k % 2);
+        const svd_single_step old = svd_single_step_of(workspace, (k + 1) % 2),
+                              now = svd_single_step_of(workspace, k % 2);
         elem *const row = x.a.at + k * x.a.step, *const column = x.across.at + k * x.across.step;
         single_spread(now.v, column, k, m);
         const elem left = elem_conj(reflector(now.v + k, 1, m - k, false));
@@ -70,7 +71,7 @@ typedef struct svd_single_workspace {
     bidiagonal b;
     svd_stack stack;
     eigh_turns turns[2][BIDIAGONAL_GROUPS];
-    single_room room;
+    single_workspace workspace;
 } svd_single_workspace;
 _Static_assert(sizeof(svd_single_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of svd_single");
 
@@ -120,14 +121,14 @@ INLINE void svd_single_store_large(const svd_operands *o, intptr_t q, svd_single
     const intptr_t m = o->m, n = o->n;
     const elem_matrix c = single_matrix(w->rest, m, n), h = single_matrix(w->across, n, m);
     KERNEL(svd_single_multiply)(c, a, v);
-    KERNEL(qr_single_factor)(c, h, w->tau, &w->room);
-    elem *const sign = w->room.row[2];
+    KERNEL(qr_single_factor)(c, h, w->tau, &w->workspace);
+    elem *const sign = w->workspace.row[2];
     for (intptr_t j = 0; j < n; j++) {
         const vec diagonal = elem_re(single_get(c.at + j * c.step, j));
         single_put(sign, j, elem_of(lane_select(lane_greater(lane_set(0), diagonal), lane_set(-1), lane_set(1))));
     }
     const elem_matrix u = single_matrix(w->a, m, o->k);
-    qr_single_form(u, h, w->tau, &w->room);
+    qr_single_form(u, h, w->tau, &w->workspace);
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t b = 0; b < single_blocks(n); b++) {
             elem *const x = u.at + i * u.step + b, y = elem_add(elem_scale(*x, elem_re(sign[b])), elem_set(0));
@@ -152,9 +153,9 @@ static void KERNEL(svd_single)(const smm_call *call, intptr_t first, intptr_t la
         x->back = single_scale(a);
         for (intptr_t e = 0; e < m * a.step; e++) sides.a.at[e] = a.at[e];
         single_transpose(sides.across, a);
-        KERNEL(svd_single_reduce)(sides, b, w->tau, &w->room);
+        KERNEL(svd_single_reduce)(sides, b, w->tau, &w->workspace);
         if (vectors) {
-            single_form(v, sides.a, w->tau, n - 1, 1, &w->room, true);
+            single_form(v, sides.a, w->tau, n - 1, 1, &w->workspace, true);
             single_to_strips(strips, v);
         }
         bidiagonal_iterate(b, w->turns, &strips, n, single_strips(n), 1, vectors);
