@@ -220,8 +220,8 @@ def _as_kernels_see(operation: str, layout: dict[str, int], dtype: str) -> dict[
         given["symmetric"] = 0
     form = sum(_core.forms[word] for word in _FORMS if given.get(word))
     placed = {word: value for word, value in layout.items() if word not in _FORMS}
-    turned = ("CHOLESKY",) if dtype[0] == "c" else ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS")
-    if operation in turned and form:
+    transposed = ("CHOLESKY",) if dtype[0] == "c" else ("CHOLESKY", "CHO_SOLVE", "SOLVE_POS")
+    if operation in transposed and form:
         form, placed["order_a"] = 0, 1
         if operation == "CHOLESKY":
             placed["order_c"] = 1

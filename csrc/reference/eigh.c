@@ -158,10 +158,10 @@ static void sweep_block(spectrum *x, intptr_t from, intptr_t to) {
         c = rotates ? round_in(dtype, g * back) : 1;
         s = rotates ? round_in(dtype, f * back) : 0;
         const double h = round_in(dtype, x->d[i] - p);
-        const double turned = fma_in(dtype, 2 * b, c, round_in(dtype, round_in(dtype, x->d[i + 1] - h) * s));
-        p = round_in(dtype, s * turned);
+        const double rotated = fma_in(dtype, 2 * b, c, round_in(dtype, round_in(dtype, x->d[i + 1] - h) * s));
+        p = round_in(dtype, s * rotated);
         x->d[i] = round_in(dtype, h + p);
-        g = fma_in(dtype, c, turned, -b);
+        g = fma_in(dtype, c, rotated, -b);
         smm_rotate_columns(x, i, c, s);
     }
     x->d[to] = round_in(dtype, x->d[to] - p);

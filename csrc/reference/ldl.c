@@ -151,7 +151,7 @@ static void get_lower(const smm_call *call, intptr_t q, triangle *x) {
     x->hermitian = smm_is_complex(call->dtype) && !(call->form & SMM_SYMMETRIC);
     for (intptr_t i = 0; i < x->n; i++) {
         for (intptr_t j = 0; j <= i; j++)
-            x->a[i][j] = get_number(&call->a, x->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j));
+            x->a[i][j] = get_number(&call->a, x->dtype, q, smm_ldl_reversed(call, i), smm_ldl_reversed(call, j));
         set_diagonal(x, i, x->a[i][i]);
     }
 }
@@ -160,13 +160,13 @@ static void factor_one(const smm_call *call, intptr_t q, triangle *x) {
     const intptr_t info = factor(x);
     for (intptr_t i = 0; i < x->n; i++) {
         for (intptr_t j = 0; j < x->n; j++)
-            put_number(&call->ldl.ld, x->dtype, q, smm_ldl_turned(call, i), smm_ldl_turned(call, j),
+            put_number(&call->ldl.ld, x->dtype, q, smm_ldl_reversed(call, i), smm_ldl_reversed(call, j),
                        info     ? not_a_number
                        : j <= i ? x->a[i][j]
                                 : zero);
-        put_int(&call->ldl.pivots, q, smm_ldl_turned(call, i), smm_ldl_pivot(call, x->pivots[i]));
+        put_int(&call->ldl.pivots, q, smm_ldl_reversed(call, i), smm_ldl_pivot(call, x->pivots[i]));
     }
-    put_int(&call->ldl.info, q, 0, info ? smm_ldl_turned(call, info - 1) + 1 : 0);
+    put_int(&call->ldl.info, q, 0, info ? smm_ldl_reversed(call, info - 1) + 1 : 0);
 }
 
 /* X; NaN if there is none. */
@@ -174,18 +174,18 @@ static void solve_all(const smm_call *call, const smm_operand *b, const smm_oper
                       bool none) {
     for (intptr_t k = 0; k < call->k; k++) {
         number y[SMM_MAX_ORDER];
-        for (intptr_t i = 0; i < x->n; i++) y[i] = get_number(b, x->dtype, q, smm_ldl_turned(call, i), k);
+        for (intptr_t i = 0; i < x->n; i++) y[i] = get_number(b, x->dtype, q, smm_ldl_reversed(call, i), k);
         if (!none) solve(x, y);
         for (intptr_t i = 0; i < x->n; i++)
-            put_number(to, x->dtype, q, smm_ldl_turned(call, i), k, none ? not_a_number : y[i]);
+            put_number(to, x->dtype, q, smm_ldl_reversed(call, i), k, none ? not_a_number : y[i]);
     }
 }
 
 static void solve_one(const smm_call *call, intptr_t q, triangle *x) {
     const smm_operand *from = &call->ldl_solve.pivots;
     for (intptr_t i = 0; i < x->n; i++)
-        x->pivots[i] = smm_ldl_pivot(
-            call, *(const int32_t *)((const char *)from->data + q * from->batch + smm_ldl_turned(call, i) * from->row));
+        x->pivots[i] = smm_ldl_pivot(call, *(const int32_t *)((const char *)from->data + q * from->batch +
+                                                              smm_ldl_reversed(call, i) * from->row));
     const intptr_t wrong = smm_ldl_wrong_pivot(call, x->pivots);
     solve_all(call, &call->ldl_solve.b, &call->ldl_solve.x, q, x, wrong);
     put_int(&call->ldl_solve.info, q, 0, -wrong);
@@ -194,7 +194,7 @@ static void solve_one(const smm_call *call, intptr_t q, triangle *x) {
 static void factor_and_solve_one(const smm_call *call, intptr_t q, triangle *x) {
     const intptr_t info = factor(x);
     solve_all(call, &call->solve_sym.b, &call->solve_sym.x, q, x, info);
-    put_int(&call->solve_sym.info, q, 0, info ? smm_ldl_turned(call, info - 1) + 1 : 0);
+    put_int(&call->solve_sym.info, q, 0, info ? smm_ldl_reversed(call, info - 1) + 1 : 0);
 }
 
 void smm_reference_ldl(const smm_call *call) {

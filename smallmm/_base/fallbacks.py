@@ -105,11 +105,11 @@ def refined(extra: bool) -> Callable[..., Any]:
 def ldl_solve(
     ld: np.ndarray, pivots: np.ndarray, b: np.ndarray, lower: bool = True, hermitian: bool = True
 ) -> Any:
-    """As sytrs and hetrs, which SciPy has from 1.17 on. An upper triangle is a lower one turned round."""
+    """As sytrs and hetrs, which SciPy has from 1.17 on. An upper triangle is a lower one in reverse order."""
     n, pivots = len(ld), pivots.astype(np.int64)
     if not lower:
-        turned = np.where(pivots > 0, n + 1 - pivots, -(n + 1) - pivots)[::-1]
-        given = np.where(abs(pivots[::-1]) <= n, turned, 0)
+        reversed_pivots = np.where(pivots > 0, n + 1 - pivots, -(n + 1) - pivots)[::-1]
+        given = np.where(abs(pivots[::-1]) <= n, reversed_pivots, 0)
         x, info = ldl_solve(ld[::-1, ::-1], given, b[::-1], hermitian=hermitian)
         return x[::-1], info and -(n + 1 + info)
     x = b.copy()

@@ -30,10 +30,10 @@ class _Exchange(NamedTuple):
         rows = self.rows[..., :, None]
         own = xp.where(xp.any(self.rows, axis=-1)[..., None], x[..., self.k, :], xp.zeros_like(x[..., 0, :]))
         other = xp.sum(xp.where(rows, x, xp.zeros_like(x)), axis=-2)
-        turned = xp.where(rows, own[..., None, :], x)
+        swapped = xp.where(rows, own[..., None, :], x)
         is_own = here[:, None] & xp.any(self.rows, axis=-1)[..., None, None]
-        turned = xp.where(is_own, other[..., None, :], turned)
-        return turned if everywhere else xp.where(self.columns[..., None, :], turned, x)
+        swapped = xp.where(is_own, other[..., None, :], swapped)
+        return swapped if everywhere else xp.where(self.columns[..., None, :], swapped, x)
 
 
 class _Factors:
@@ -62,13 +62,13 @@ class _Factors:
         self.in_blocks = beside | (self.one != 0)  # and in the lower triangle
         self.below = ~self.in_blocks & (numbers[:, None] > numbers)
         half = xp.where(self.in_blocks, ld - ld * self.one / 2, zero)
-        self.d = half + self.turned(half)
+        self.d = half + self.transposed(half)
         self.l = self.in_order(xp.where(self.below, ld, zero)) + self.one
         self.p = self.one + zero
         for exchange in self.exchanges:
             self.p = exchange.of(xp, self.p, True)
 
-    def turned(self, x: Any) -> Any:
+    def transposed(self, x: Any) -> Any:
         """The transpose in which A is equal to itself."""
         return adjoint(self.xp, x) if self.hermitian else x.mT
 
@@ -98,25 +98,25 @@ def _of_factor(f: _Factors, g: Any) -> Any:
     right = adjoint(f.xp, solve_ex(f.d, adjoint(f.xp, inner)).x)
     inner = f.part(f.below, right) + f.part(f.in_blocks, g)
     left = solve_triangular(f.l, inner, trans=2, lower=True, unit_diagonal=True)
-    ta = f.turned(solve_triangular(f.l, f.turned(left), trans=2, lower=True, unit_diagonal=True))
+    ta = f.transposed(solve_triangular(f.l, f.transposed(left), trans=2, lower=True, unit_diagonal=True))
     ta = matmul(matmul(f.p.mT, ta), f.p)
-    return (ta + f.turned(ta)) / 2
+    return (ta + f.transposed(ta)) / 2
 
 
 def _of_solution(f: _Factors, ta: Any) -> Any:
     """The gradient of ld, from that of A."""
     ta = matmul(matmul(f.p, ta), f.p.mT)
-    ta = ta + f.turned(ta)
+    ta = ta + f.transposed(ta)
     of_d = matmul(matmul(adjoint(f.xp, f.l), ta), f.right(f.l))
     of_d = f.part(f.in_blocks, of_d - of_d * f.one / 2)
     return f.as_stored(f.part(f.below, matmul(ta, f.right(matmul(f.l, f.d))))) + of_d
 
 
-def _turned(xp: Any, x: Any) -> Any:
+def _reversed(xp: Any, x: Any) -> Any:
     return xp.flip(x, axis=(-2, -1))
 
 
-def _turned_pivots(xp: Any, pivots: Any, n: int) -> Any:
+def _reversed_pivots(xp: Any, pivots: Any, n: int) -> Any:
     """They count from the other end."""
     p = xp.flip(pivots, axis=-1)
     return xp.where(p > 0, n + 1 - p, -(n + 1) - p)
@@ -129,9 +129,9 @@ def factor(lower: bool, hermitian: bool) -> Rule:
             return (ld,)
         if lower:
             return (_of_factor(_Factors(xp, ld, pivots, hermitian), grads[0]),)
-        pivots = _turned_pivots(xp, pivots, ld.shape[-1])
-        f = _Factors(xp, _turned(xp, ld), pivots, hermitian)
-        return (_turned(xp, _of_factor(f, _turned(xp, grads[0]))),)
+        pivots = _reversed_pivots(xp, pivots, ld.shape[-1])
+        f = _Factors(xp, _reversed(xp, ld), pivots, hermitian)
+        return (_reversed(xp, _of_factor(f, _reversed(xp, grads[0]))),)
 
     return rule
 
@@ -147,8 +147,8 @@ def solution(lower: bool, hermitian: bool) -> Rule:
         ta = -matmul(tb, adjoint(xp, results[0]))
         if lower:
             return _of_solution(_Factors(xp, ld, pivots, hermitian), ta), None, tb
-        pivots = _turned_pivots(xp, pivots, ld.shape[-1])
-        f = _Factors(xp, _turned(xp, ld), pivots, hermitian)
-        return _turned(xp, _of_solution(f, _turned(xp, ta))), None, tb
+        pivots = _reversed_pivots(xp, pivots, ld.shape[-1])
+        f = _Factors(xp, _reversed(xp, ld), pivots, hermitian)
+        return _reversed(xp, _of_solution(f, _reversed(xp, ta))), None, tb
 
     return rule

@@ -231,8 +231,8 @@ def _solve_banded(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> 
         zeros = xp.zeros_like(y[..., : abs(by)])
         return xp.concat([zeros, y[..., : n - by]] if by > 0 else [y[..., -by:], zeros], axis=-1)
 
-    turned = xp.stack([moved(ab[..., r, :], r - above) for r in reversed(range(m))], axis=-2)
-    tb = solve_banded((above, int(lower)), turned, grads[0])
+    flipped = xp.stack([moved(ab[..., r, :], r - above) for r in reversed(range(m))], axis=-2)
+    tb = solve_banded((above, int(lower)), flipped, grads[0])
     rows = [-xp.sum(xp.stack([moved(tb[..., k], above - r) * x[..., k] for k in range(x.shape[-1])]), axis=0)
             for r in range(m)]  # fmt: skip
     return xp.stack(rows, axis=-2), None, tb

@@ -97,7 +97,7 @@ def _accurately(
         if not asked.mixed:
             x, info, reason = _by_structure(op, a, b, s, outs)
             return LinsolveExpertResult(x, None, info, None), reason
-        found = mixed_lstsq_ex(op, _turned(a, s), b, (outs[0], None, None, outs[1], None))
+        found = mixed_lstsq_ex(op, _transposed(a, s), b, (outs[0], None, None, outs[1], None))
         return LinsolveExpertResult(found.x, None, found.info, found.iterations), SINGULAR
     if (asked.mixed or asked.ill_conditioned) and s.word not in ("general", *TRIANGLES):
         name = "precision is 'mixed'" if asked.mixed else "ill_conditioned is True"
@@ -113,7 +113,7 @@ def _accurately(
         is_general = s.word == "general"
         x, info, iterations = mixed_solve_ex(
             op,
-            _turned(a, s) if is_general else a,
+            _transposed(a, s) if is_general else a,
             b,
             positive=positive,
             whole=None if is_general else whole,
@@ -172,7 +172,7 @@ def _structure(op: str, a: Any, assume_a: Any, options: dict[str, Any]) -> tuple
     return a, Structure(word, lower, unit_diagonal, transpose, widths)
 
 
-def _turned(a: Any, s: Structure) -> Any:
+def _transposed(a: Any, s: Structure) -> Any:
     return with_rows_as_columns(a) if s.transpose else a
 
 
@@ -180,7 +180,7 @@ def _by_structure(op: str, a: Any, b: Any, s: Structure, outs: tuple[Any, Any]) 
     """X, info, and what an info that is not 0 means."""
     a, m, n = with_core_shape(a)
     if m != n and s.word in ("general", "auto"):
-        result = lstsq_ex(_turned(a, s), b, out=(outs[0], None, None, outs[1]))
+        result = lstsq_ex(_transposed(a, s), b, out=(outs[0], None, None, outs[1]))
         return result.x, result.info, SINGULAR
     return solve_as(op, a, b, s, outs)
 

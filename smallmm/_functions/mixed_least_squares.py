@@ -60,7 +60,7 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
     upper = run("lstsq", "qr_r_tall", {"a": narrow}, (None,))
     identity = xp.arange(n, dtype=xp.int32, **placed_as(xp, a))  # R is the U of a matrix whose L is I
     rcond = lu_rcond(upper, identity, extreme(xp, sums(xp, magnitudes(xp, upper))), inf)
-    turned = adjoint(xp, a)
+    adjoint_a = adjoint(xp, a)
 
     def corrected(g: Any) -> Any:
         right, size = scaled(xp, g)
@@ -68,7 +68,7 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
         d, _ = run("lstsq", "solve_upper", {"a": upper, "b": y}, (None, None))
         return double(xp, d) * size
 
-    x = corrected(batched_matmul(turned, b))
+    x = corrected(batched_matmul(adjoint_a, b))
     whole = largest(xp, x)
     goes_on = xp.isfinite(whole)
     last = xp.full_like(whole, inf)
@@ -80,7 +80,7 @@ def _mixed(xp: Any, a: Any, b: Any) -> tuple[Any, ...]:
         if all_true(xp, ~goes_on, True):
             break
         steps = xp.where(xp.any(goes_on, axis=-1), xp.full_like(steps, step), steps)
-        d = corrected(batched_matmul(turned, r))
+        d = corrected(batched_matmul(adjoint_a, r))
         size, whole = largest(xp, d), largest(xp, x)
         refused = refused | xp.any(goes_on & ~(size < last) & ~(size <= STALLED * whole), axis=-1)
         goes_on = goes_on & (size < last)

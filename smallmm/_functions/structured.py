@@ -254,8 +254,8 @@ def structures(op: str, a: Any) -> np.ndarray:
         return xp.all(zero | _placed(xp, ~where, a), axis=(-2, -1))
 
     upper, lower, narrow = without(offset < 0), without(offset > 0), without(abs(offset) > 1)
-    own, turned = (xp.real(diagonal(a)), xp.conj(a).mT) if is_complex(a) else (diagonal(a), a.mT)
-    symmetric = xp.all(a == turned, axis=(-2, -1)) & xp.all(own > 0, axis=-1)
+    own, mirrored = (xp.real(diagonal(a)), xp.conj(a).mT) if is_complex(a) else (diagonal(a), a.mT)
+    symmetric = xp.all(a == mirrored, axis=(-2, -1)) & xp.all(own > 0, axis=-1)
     has = _values(op, xp.stack([upper & lower, upper, lower, narrow, symmetric]))
     found = np.full(has.shape[1:], _GENERAL)
     for kind in reversed(range(len(has))):

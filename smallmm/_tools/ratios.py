@@ -198,7 +198,7 @@ def _ldl(op: str, a: Any, ld: Any, pivots: Any) -> Any:
         raise ValueError(f"{op}: pivots has shape {p.shape}; expected (..., {n})")
     if not np.triu(ld, 1).any() or np.tril(ld, -1).any():
         whole = a
-    else:  # the order of rows and columns turned round
+    else:  # rows and columns in reverse order
         whole, ld = a[..., ::-1, ::-1], ld[..., ::-1, ::-1]
         p = np.where(p > 0, n + 1 - p, -(n + 1) - p)[..., ::-1]
     starts = np.zeros((*p.shape[:-1], n + 1), bool)  # the last stands for the one before the first

@@ -63,16 +63,16 @@ __device__ inline void move_few(Complex *x, Complex *memory, long long row, long
 __device__ inline T computed(InMemory x) { return x; }
 __device__ inline Complex computed(Complex x) { return x; }
 
-/* Matrix q of an operand, of numbers or of elements (Stored), whose rows are its columns if it is TURNED. A step of a
- * program has another Place (function.cuh), for the same algorithms. */
-template <bool TURNED = false, class X = InMemory> struct Place {
+/* Matrix q of an operand, of numbers or of elements (Stored), whose rows are its columns if it is TRANSPOSED. A step of
+ * a program has another Place (function.cuh), for the same algorithms. */
+template <bool TRANSPOSED = false, class X = InMemory> struct Place {
     typedef decltype(computed(X())) Y;
     const smm_cuda_operand &operand; /* strides stay among the arguments, which cost no registers */
     X *data;
     __device__ Place(const smm_cuda_args &args, int which, long long q)
         : operand(args.operand[which]), data(static_cast<X *>(operand.data) + offset_of(args, operand, q)) {}
-    __device__ long long row() const { return TURNED ? operand.col : operand.row; }
-    __device__ long long col() const { return TURNED ? operand.row : operand.col; }
+    __device__ long long row() const { return TRANSPOSED ? operand.col : operand.row; }
+    __device__ long long col() const { return TRANSPOSED ? operand.row : operand.col; }
     __device__ Y get(int i, long long j) const { return computed(data[i * row() + j * col()]); }
     __device__ void put(int i, long long j, Y y) const { data[i * row() + j * col()] = y; }
     /* Of few rows. */

@@ -22,7 +22,7 @@
 #include "as_lapack.cuh"
 
 constexpr int N = SMM_N, M = SMM_OP == SMM_OP_LU ? int(SMM_M) : N, STEPS = min_of(M, N);
-constexpr bool UPPER = SMM_FORM & 1, UNIT = SMM_FORM & 2, TURNED = SMM_FORM & 4;
+constexpr bool UPPER = SMM_FORM & 1, UNIT = SMM_FORM & 2, OF_TRANSPOSE = SMM_FORM & 4;
 constexpr bool DEFINITE = SMM_OP == SMM_OP_CHOLESKY || SMM_OP == SMM_OP_SOLVE_POS, INVERTS = SMM_OP == SMM_OP_INV;
 constexpr bool FACTORS = SMM_OP == SMM_OP_LU || SMM_OP == SMM_OP_CHOLESKY; /* and no more */
 constexpr bool ELIMINATES = INVERTS && !COMPLEX;
@@ -123,7 +123,7 @@ __device__ inline void solve(const MatrixWorkspace &o) {
         constexpr bool OF_U = UPPER && !DEFINITE;
         solve_triangle<OF_U ? ADJOINT : PLAIN, false, false>(o);
         solve_triangle<OF_U ? PLAIN : ADJOINT, true, false>(o);
-    } else if constexpr (TURNED) {
+    } else if constexpr (OF_TRANSPOSE) {
         solve_triangle<TRANSPOSED, false, false>(o);
         solve_triangle<TRANSPOSED, true, true>(o);
         exchange_rows<true>(o);

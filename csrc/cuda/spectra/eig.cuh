@@ -24,10 +24,10 @@ constexpr T MAX_COMPONENT = static_cast<T>(DOUBLE ? 0x1p100 : 0x1p20);
 constexpr T UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
 constexpr T MIN_NORMAL = static_cast<T>(DOUBLE ? 0x1p-1022 : 0x1p-126);
 
-template <bool HAS> struct Turned {};
-template <> struct Turned<true> {
+template <bool HAS> struct Rotated {};
+template <> struct Rotated<true> {
     Complex u[N * ROW]; /* the complex triangle of a real matrix */
-    T c[N], s[N];       /* and what turned the blocks */
+    T c[N], s[N];       /* and what rotated the blocks */
 };
 
 /* Lanes that have rows of a large Z keep it in memory of the device, by columns: a sweep reaches it when it is over,
@@ -39,7 +39,7 @@ constexpr int Z_ROW = ASIDE ? 1 : ROW, Z_COL = ASIDE ? N : COL;
 struct Bulge {
     Element v[WIDTH], tau; /* v_0 = 1 is left out */
 };
-struct Work : Turned<SQRTM && !COMPLEX> {
+struct Work : Rotated<SQRTM && !COMPLEX> {
     Element h[N * ROW], inner_z[VECTORS && !ASIDE ? N * ROW : COL];
     Element balance[N * COL]; /* real, as all that a thread has must be of one size */
     union {

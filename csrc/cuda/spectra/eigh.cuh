@@ -5,7 +5,8 @@
  * all lanes of a matrix, which take its columns and rows by turns; the first finds the rotations of a sweep, all do
  * them. Of A one triangle is read, and of its diagonal the real parts.
  *
- * Whoever includes it has N, the order, VECTORS, and UPPER, by which A is turned; operands are Places (place.cuh). */
+ * Whoever includes it has N, the order, VECTORS, and UPPER, by which A is transposed; operands are Places (place.cuh).
+ */
 #include "reflectors.cuh"
 #include "rotations.cuh"
 #include "tridiagonal.cuh"
@@ -97,8 +98,8 @@ __device__ inline void give(Vectors<N> &a, const D &d, int j, bool good, T back,
     if (!good) place = j;
     value(place, good ? product(d[j], back) + T(0) : not_a_number());
     if constexpr (VECTORS)
-        give_turned([&](int i) { return Element(a.at(i, j)); }, N,
-                    [&](int i, Element y) { element(i, place, select(good, y, not_an_element())); });
+        give_normalized([&](int i) { return Element(a.at(i, j)); }, N,
+                        [&](int i, Element y) { element(i, place, select(good, y, not_an_element())); });
 }
 
 /* w is a row. The result is info. */

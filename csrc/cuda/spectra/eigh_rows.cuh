@@ -60,10 +60,10 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
             Element &b = a[r][j];
             /* Of two elements the one above the diagonal is here, whose v_i w_j comes first. Whether that is row r's v
              * is the same in all lanes, or v is zero in some. */
-            const bool above = r * LANES + LANES - 1 <= j, below = r * LANES > j, turned = COMPLEX && i > j;
+            const bool above = r * LANES + LANES - 1 <= j, below = r * LANES > j, mirrored = COMPLEX && i > j;
             const Element zero = element_of(0);
             if (!below) b = multiply_subtract(conjugate(above ? v[r] : select(i <= j, v[r], zero)), at.w, b);
-            b = multiply_subtract(conjugate(select(turned, at.v, w[r])), select(turned, w[r], at.v), b);
+            b = multiply_subtract(conjugate(select(mirrored, at.v, w[r])), select(mirrored, w[r], at.v), b);
             if (!above) b = multiply_subtract(conjugate(at.w), below ? v[r] : select(i > j, v[r], zero), b);
             if (i == j) b = element_of(real_of(b));
         });

@@ -193,12 +193,12 @@ static bool eig_is_aside(const smm_cuda_problem *p, const smm_cuda_parameters *x
 
 /* Bytes of a matrix in WorkApart of eig.cuh; of square roots of real matrices it has complex ones, too. */
 static int eig_matrix_bytes(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    const bool is_complex = smm_is_complex(p->dtype), turned = p->op == SMM_OP_SQRTM && !is_complex;
+    const bool is_complex = smm_is_complex(p->dtype), is_real_sqrtm = p->op == SMM_OP_SQRTM && !is_complex;
     const bool spread = eig_is_spread(p, x), aside = eig_is_aside(p, x), inside = p->op != SMM_OP_EIGVALS && !aside;
-    const int square = p->n * (spread ? p->n : pitch_of(p->n)), of_turned = turned ? 2 * square + 2 * p->n : 0;
+    const int square = p->n * (spread ? p->n : pitch_of(p->n)), of_rotated = is_real_sqrtm ? 2 * square + 2 * p->n : 0;
     const int taus = max_of(p->n, (aside ? p->n : 1) * (is_complex ? 2 : 3)); /* or reflectors of a sweep */
-    const int elements = square + (inside ? square : 1) + of_turned + p->n + taus, size = bytes_of(p);
-    const int unit = turned ? 2 * size : size, whole = ceil_div(elements * size, unit) * unit / size;
+    const int elements = square + (inside ? square : 1) + of_rotated + p->n + taus, size = bytes_of(p);
+    const int unit = is_real_sqrtm ? 2 * size : size, whole = ceil_div(elements * size, unit) * unit / size;
     return ceil_div((spread ? whole : elements_apart(p, x->lanes, whole)) * size, unit) * unit;
 }
 

@@ -162,7 +162,7 @@ template <int N, class Diagonals, class Run> __device__ inline int run_nearby(Di
 
 /* Gives `to` x_0 .. x_count-1 times the number of magnitude 1 that makes the largest, the first of equals, positive.
  * Zeros are positive. */
-template <class X, class TO> __device__ inline void give_turned(X x, int count, TO to) {
+template <class X, class TO> __device__ inline void give_normalized(X x, int count, TO to) {
 #if SMM_COMPLEX
     Complex largest = {1, 0};
     T most = 0;

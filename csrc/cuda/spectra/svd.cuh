@@ -249,13 +249,13 @@ template <class S> __device__ inline void arrange_few(Work &w, const S &to, T ba
     EACH(int last = N - 1; last > 0; last--)
         EACH(int j = 0; j < last; j++) {
             const T here = w.s[j], next = w.s[j + 1];
-            const bool turned = next > here;
-            w.s[j] = turned ? next : here;
-            w.s[j + 1] = turned ? here : next;
+            const bool swapped = next > here;
+            w.s[j] = swapped ? next : here;
+            w.s[j + 1] = swapped ? here : next;
             EACH(int i = 0; i < N && VECTORS; i++) {
                 const Element x = w.r.at(i, j), y = w.r.at(i, j + 1);
-                w.r.at(i, j) = chosen(turned, y, x);
-                w.r.at(i, j + 1) = chosen(turned, x, y);
+                w.r.at(i, j) = chosen(swapped, y, x);
+                w.r.at(i, j + 1) = chosen(swapped, x, y);
             }
         }
     EACH(int j = 0; j < N; j++) w.s[j] = product(w.s[j], back);
@@ -268,8 +268,8 @@ __device__ inline void form_small(Work &w) {
     EACH(int j = lane(); j < N; j += LANES) {
         const auto v = w.r.from(0, j);
         if constexpr (BY_JACOBI) form_column<N, N, PITCH>(w.x, w.tau, j, v, Rows::PITCH);
-        give_turned([&](int i) { return BY_JACOBI || FEW ? Element(v[i * Rows::PITCH]) : w.x[i * PITCH + j]; }, N,
-                    [&](int i, Element y) { v[i * Rows::PITCH] = y; });
+        give_normalized([&](int i) { return BY_JACOBI || FEW ? Element(v[i * Rows::PITCH]) : w.x[i * PITCH + j]; }, N,
+                        [&](int i, Element y) { v[i * Rows::PITCH] = y; });
     }
     wait();
 }
@@ -336,7 +336,7 @@ __device__ inline void give_nothing(const S &s, const Large &large, const Small 
     }
 }
 
-/* s is a row; of A that is wide, a and large are turned, else small is. The result is info. */
+/* s is a row; of A that is wide, a and large are transposed, else small is. The result is info. */
 template <class A, class S, class Large, class Small>
 __device__ inline int svd(Work &w, const A &a, const S &s, const Large &large, const Small &small) {
     T scale;

@@ -209,9 +209,9 @@ template <class Large> __device__ inline void give_large(Group &own, const Large
     make_unit(x);
     form_columns<N, 0>(x, [&](int k, int i) { return own.x[k * TALL_PITCH + i]; }, own.lines.tau);
     each_own([&](int r, int j) {
-        const bool turned = own.lines.s[min_of(j, N - 1)] < 0;
+        const bool negated = own.lines.s[min_of(j, N - 1)] < 0;
 #pragma unroll
-        for (int i = 0; i < M; i++) x[r][i] = (turned ? -x[r][i] : x[r][i]) + T(0);
+        for (int i = 0; i < M; i++) x[r][i] = (negated ? -x[r][i] : x[r][i]) + T(0);
     });
     put_columns(own, x);
     for (int e = lane(); e < M * N; e += LANES) to.put(e / N, e % N, own.x[e / N * PITCH + e % N]);
@@ -237,7 +237,7 @@ __device__ inline void arrange(Group &own, const Chain &b, T back, const T (&row
         wait();
         for (int j = lane(); j < N; j += LANES) {
             T *const v = own.x + j;
-            give_turned([&](int i) { return v[i * PITCH]; }, N, [&](int i, T y) { v[i * PITCH] = y; });
+            give_normalized([&](int i) { return v[i * PITCH]; }, N, [&](int i, T y) { v[i * PITCH] = y; });
         }
     }
 }

@@ -2,7 +2,7 @@
  * (SOLVE_SYM), or from what LDL gave (LDL_SOLVE); of Hermitian A, L D L^H.
  *
  * The results are those of kernels/ldl_lanes.h. LANES threads have a matrix, whose lower triangle is in shared memory;
- * in the form UPPER that is A's upper triangle, with the order of rows and columns turned round. Which rows a step
+ * in the form UPPER that is A's upper triangle, with rows and columns in reverse order. Which rows a step
  * exchanges and how large its block is differs from matrix to matrix, so the matrices of a warp may be at different
  * columns. Their threads take all steps together, until the last matrix is done. A block of more threads has one.
  *
@@ -241,8 +241,8 @@ __device__ inline void solve(Work &w) {
 }
 
 /* A pivot counts from the other end. 0, which is none, if it is no row. */
-__device__ inline int turned(int i) { return UPPER ? N - 1 - i : i; }
-__device__ inline int turned_pivot(int p) {
+__device__ inline int reversed(int i) { return UPPER ? N - 1 - i : i; }
+__device__ inline int reversed_pivot(int p) {
     if (p > N || p < -N || !p) return 0;
     return !UPPER ? p : p > 0 ? N + 1 - p : -(N + 1) - p;
 }
@@ -253,7 +253,7 @@ __device__ inline int wrong_pivot(const int *pivots) {
     for (int k = 0; k < N; k += order) {
         order = order_of(pivots[k]);
         const int row = row_of(pivots[k]), last = k + order - 1;
-        if (last >= N || row < last || row >= N || pivots[last] != pivots[k]) return turned(k) + 1;
+        if (last >= N || row < last || row >= N || pivots[last] != pivots[k]) return reversed(k) + 1;
     }
     return 0;
 }
@@ -268,7 +268,7 @@ template <class A> __device__ inline void load(Work &w, A a) {
         for (int t = 0; t < COUNT; t++) {
             const unsigned e = first + t * LANES;
             const int i = e / N, j = e % N;
-            if (i < N && j <= i) x[t] = a.at(turned(i), turned(j));
+            if (i < N && j <= i) x[t] = a.at(reversed(i), reversed(j));
         }
 #pragma unroll
         for (int t = 0; t < COUNT; t++) {
@@ -288,9 +288,9 @@ __device__ inline int ldl(Work &w, A a, Pivots pivots, B b, To to, long long col
     if constexpr (FACTORS) {
         wait_together();
         info = factor(w);
-        if (info) info = turned(info - 1) + 1;
+        if (info) info = reversed(info - 1) + 1;
     } else {
-        for (int i = lane(); i < N; i += LANES) w.pivots[i] = turned_pivot(pivots.at(turned(i), 0));
+        for (int i = lane(); i < N; i += LANES) w.pivots[i] = reversed_pivot(pivots.at(reversed(i), 0));
         wait_together();
         info = -wrong_pivot(w.pivots);
         wait_together();
@@ -301,22 +301,23 @@ __device__ inline int ldl(Work &w, A a, Pivots pivots, B b, To to, long long col
         for (long long column = 0; column < columns; column += COLUMNS) {
             for (int e = lane(); e < N * COLUMNS; e += LANES) {
                 const int i = e / COLUMNS, c = e % COLUMNS;
-                w.x(i, c) = column + c < columns ? Element(b.at(turned(i), column + c)) : element_of(0);
+                w.x(i, c) = column + c < columns ? Element(b.at(reversed(i), column + c)) : element_of(0);
             }
             wait_together();
             solve(w);
             for (int e = lane(); e < N * COLUMNS; e += LANES) {
                 const int i = e / COLUMNS, c = e % COLUMNS;
-                if (column + c < columns) to.at(turned(i), column + c) = info ? not_an_element() : mirrored(w.x(i, c));
+                if (column + c < columns)
+                    to.at(reversed(i), column + c) = info ? not_an_element() : mirrored(w.x(i, c));
             }
             wait_together();
         }
     } else {
         for (int e = lane(); e < N * N; e += LANES) {
             const int i = e / N, j = e % N;
-            to.at(turned(i), turned(j)) = info ? not_an_element() : j <= i ? w.a(i, j) : element_of(0);
+            to.at(reversed(i), reversed(j)) = info ? not_an_element() : j <= i ? w.a(i, j) : element_of(0);
         }
-        for (int i = lane(); i < N; i += LANES) pivots.at(turned(i), 0) = turned_pivot(w.pivots[i]);
+        for (int i = lane(); i < N; i += LANES) pivots.at(reversed(i), 0) = reversed_pivot(w.pivots[i]);
     }
     return info;
 }

@@ -199,7 +199,7 @@ SHARED void KERNEL(elem_load)(elem *x, const smm_operand *from, intptr_t q, intp
 }
 
 /* Row after row of the lower triangles of matrices q .. q+count-1 of an operand; or of upper triangles, if reversed:
- * the order of rows and of columns turned round makes them lower ones. */
+ * in reverse order of rows and columns they are lower ones. */
 SHARED void KERNEL(elem_load_triangle)(elem *l, const smm_operand *from, intptr_t q, intptr_t n, bool reversed,
                                        intptr_t count) {
     for (intptr_t i = 0; i < n; l += ++i) {

@@ -472,7 +472,7 @@ INLINE void gather_rows(lanes_matrix a, intptr_t n) {
 typedef vec *triangle_element(const vec *l, intptr_t i, intptr_t j);
 
 /* Rows first .. last-1 of the lower triangles of matrices q .. q+count-1, their elements `step` apart; or of upper
- * triangles, if reversed: the order of rows and of columns turned round makes them lower ones. Best where rows have no
+ * triangles, if reversed: in reverse order of rows and columns they are lower ones. Best where rows have no
  * gaps. */
 INLINE void triangle_load_rows(vec *l, triangle_element *at, intptr_t step, const smm_operand *from, intptr_t q,
                                intptr_t n, bool reversed, intptr_t first, intptr_t last, intptr_t count) {

@@ -80,11 +80,11 @@ INLINE void vector_complex_columns(const vector_complex *x, const columns j, T *
     vec sum[MAX_WIDTH];
     UNROLLED(int v = 0; v < vectors_of(j); v++) sum[v] = lane_set(0);
     ROLLED(intptr_t p = 0; p < x->k; p++, a += x->col, b += x->of_y) {
-        const vec y = row_of(b[0], b[1]), turned = lane_turn(y);
+        const vec y = row_of(b[0], b[1]), rotated = lane_turn(y);
         if (next) prefetch(next + p * vectors_of(j) * LANES, vectors_of(j) * LANES);
         UNROLLED(int v = 0; v < vectors_of(j); v++) {
             const vec z = load_columns(j, v, a), by_re = lane_re(z);
-            sum[v] = lane_fma(lane_im(z), turned, p ? lane_fma(by_re, y, sum[v]) : lane_mul(by_re, y));
+            sum[v] = lane_fma(lane_im(z), rotated, p ? lane_fma(by_re, y, sum[v]) : lane_mul(by_re, y));
         }
     }
     UNROLLED(int v = 0; v < vectors_of(j); v++) store_columns(j, v, c, sum[v]);

@@ -8,8 +8,8 @@ INLINE elem eig_root(elem z) {
     const vec root = lane_sqrt(lane_mul(half, lane_add(lane_abs(z.re), size)));
     const vec ratio = lane_div(lane_mul(half, z.im), root), other = lane_select(lane_greater(root, zero), ratio, zero);
     const mask below = lane_greater(zero, other);
-    const elem turned = elem_select(below, (elem){lane_negate(other), lane_negate(root)}, (elem){other, root});
-    return elem_select(lane_greater(zero, z.re), turned, (elem){root, other});
+    const elem swapped = elem_select(below, (elem){lane_negate(other), lane_negate(root)}, (elem){other, root});
+    return elem_select(lane_greater(zero, z.re), swapped, (elem){root, other});
 }
 
 /* One shift: the eigenvalue of the last 2 x 2 of the window that is nearer to its last element. */

@@ -59,8 +59,8 @@ INLINE pair sqrtm_root(pair z) {
     const vec half = lane_sqrt(lane_mul(half_of, lane_add(lane_abs(re), modulus)));
     const vec large = lane_mul(half, root), small = lane_mul(lane_div(lane_mul(half_of, im), half), root);
     const mask below = lane_greater(zero, small);
-    const pair turned = pair_select(below, (pair){lane_negate(small), lane_negate(large)}, (pair){small, large});
-    const pair y = pair_select(lane_greater(zero, re), turned, (pair){large, small});
+    const pair swapped = pair_select(below, (pair){lane_negate(small), lane_negate(large)}, (pair){small, large});
+    const pair y = pair_select(lane_greater(zero, re), swapped, (pair){large, small});
     return pair_select(lane_equal(size, zero), (pair){zero, zero}, y);
 }
 

@@ -304,9 +304,9 @@ INLINE void ldl_solve_all(const smm_call *call, const smm_operand *b, const smm_
         elem *const x = g->rhs, *const y = g->y;
         KERNEL(elem_load)(x, &from, q, n, width, count);
         for (intptr_t l = 0; l < width; l++) {
-            for (intptr_t i = 0; i < n; i++) y[i] = x[smm_ldl_turned(call, i) * width + l];
+            for (intptr_t i = 0; i < n; i++) y[i] = x[smm_ldl_reversed(call, i) * width + l];
             ldl_solve_one(g, y, n, ldl_is_hermitian(call));
-            for (intptr_t i = 0; i < n; i++) x[smm_ldl_turned(call, i) * width + l] = y[i];
+            for (intptr_t i = 0; i < n; i++) x[smm_ldl_reversed(call, i) * width + l] = y[i];
         }
         KERNEL(elem_store)(&c, q, x, n, width, count);
         KERNEL(elem_fill_nan)(&c, q, g->info, n, width, count);
@@ -325,11 +325,12 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
         vec pivots[SMM_MAX_ORDER];
         for (intptr_t i = 0; i < n; i++) {
             elem *const x = g->x;
-            for (intptr_t j = 0; j < n; j++) x[smm_ldl_turned(call, j)] = j <= i ? g->a[ldl_place(i, j)] : elem_set(0);
+            for (intptr_t j = 0; j < n; j++)
+                x[smm_ldl_reversed(call, j)] = j <= i ? g->a[ldl_place(i, j)] : elem_set(0);
             smm_operand row = o->ld;
-            row.data = (char *)row.data + smm_ldl_turned(call, i) * row.row;
+            row.data = (char *)row.data + smm_ldl_reversed(call, i) * row.row;
             KERNEL(elem_store)(&row, q, x, 1, n, count);
-            pivots[smm_ldl_turned(call, i)] = g->pivots[i];
+            pivots[smm_ldl_reversed(call, i)] = g->pivots[i];
         }
         KERNEL(elem_fill_nan)(&o->ld, q, g->info, n, n, count);
         KERNEL(lanes_store_ints)(&o->pivots, q, pivots, n, count);
@@ -346,7 +347,7 @@ INLINE void ldl_look(const smm_call *call, ldl_group *g, intptr_t q, intptr_t co
         const char *given = (const char *)from->data + q * from->batch + lane_offset((int)l, from->batch, count);
         int32_t pivots[SMM_MAX_ORDER];
         for (intptr_t k = 0; k < n; k++)
-            pivots[k] = smm_ldl_pivot(call, *(const int32_t *)(given + smm_ldl_turned(call, k) * from->row));
+            pivots[k] = smm_ldl_pivot(call, *(const int32_t *)(given + smm_ldl_reversed(call, k) * from->row));
         const intptr_t wrong = smm_ldl_wrong_pivot(call, pivots);
         info[l] = (T)-wrong;
         for (intptr_t k = 0; k < n; k++) {
