@@ -170,8 +170,8 @@ smm_call smm_matrix_of(const smm_call *call, intptr_t x);
 bool smm_any_failed(const smm_call *call, intptr_t first, intptr_t last);
 bool smm_are_finite(const smm_call *call, intptr_t first, intptr_t last);
 
-/* singular.c: replace the doubts in info of matrices first .. last-1 by the info of LU; inverses of singular matrices
- * become NaN. `run` is smm_run, which calls this. The call has no outer dimensions. */
+/* singular.c: replace the marks in info of suspect matrices first .. last-1 by the info of LU; inverses of singular
+ * matrices become NaN. `run` is smm_run, which calls this. The call has no outer dimensions. */
 void smm_confirm_singular(const smm_call *call, intptr_t first, intptr_t last, smm_status (*run)(const smm_call *));
 
 /* workspace.c: what the threads of a job share: its status, and when its caller was last asked whether to go on (0: not

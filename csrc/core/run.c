@@ -225,10 +225,10 @@ static void run_matrices(smm_job *shared, const smm_call *call, intptr_t first, 
 
 /* Look for failures among matrices first .. last-1 of a call of one run, while their info is in this thread's cache. */
 static void check_info(const smm_call *call, intptr_t first, intptr_t last) {
-    const bool doubts = call->op == SMM_OP_INV;
-    if (!(call->failed || doubts) || !smm_any_failed(call, first, last)) return;
-    if (doubts) smm_confirm_singular(call, first, last, smm_run);
-    if (call->failed && (!doubts || smm_any_failed(call, first, last)))
+    const bool inverts = call->op == SMM_OP_INV;
+    if (!(call->failed || inverts) || !smm_any_failed(call, first, last)) return;
+    if (inverts) smm_confirm_singular(call, first, last, smm_run);
+    if (call->failed && (!inverts || smm_any_failed(call, first, last)))
         __atomic_store_n(call->failed, true, __ATOMIC_RELAXED);
 }
 

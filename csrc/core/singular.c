@@ -1,7 +1,7 @@
-/* singular.c: decides which inverses in doubt are of singular matrices, and which overflow.
+/* singular.c: decides which suspect matrices are singular, and which overflow.
  *
  * The inverse eliminates the transpose of A, so it does not see the pivots of LU. Where these may be zero the kernel
- * marks the matrix as in doubt, and LU decides. So all functions agree on which matrices are singular. A matrix of
+ * marks the matrix as suspect, and LU decides. So all functions agree on which matrices are singular. A matrix of
  * which LU does not say so, and whose inverse overflows, has info n. */
 #include "core.h"
 
@@ -19,9 +19,9 @@ static bool some(const smm_call *call, const smm_operand *x, intptr_t q, bool (*
 static bool is_nan(double x) { return isnan(x); }
 static bool is_infinite_or_nan(double x) { return !isfinite(x); }
 
-/* Matrices q .. q+count-1, all in doubt. */
+/* Matrices q .. q+count-1, all suspect. */
 enum { TOGETHER = 64 };
-static void settle(const smm_call *call, intptr_t q, intptr_t count, smm_status (*run)(const smm_call *)) {
+static void confirm(const smm_call *call, intptr_t q, intptr_t count, smm_status (*run)(const smm_call *)) {
     double det[TOGETHER];
     int32_t info[TOGETHER] = {0};
     const intptr_t size = smm_size(call->dtype);
@@ -43,7 +43,7 @@ void smm_confirm_singular(const smm_call *call, intptr_t first, intptr_t last, s
     for (intptr_t q = first; q < last;) {
         intptr_t count = 0;
         while (q + count < last && count < TOGETHER && *info_of(call, q + count) < 0) count++;
-        if (count) settle(call, q, count, run);
+        if (count) confirm(call, q, count, run);
         q += count ? count : 1;
     }
 }

@@ -14,7 +14,7 @@
  * roundoff). Of 400,000 matrices with a zero pivot in LU, random ones with equal rows or columns, of low rank, of small
  * integers, scaled, the least had 1 / (7 roundoff) (November 2026). The same where the sum of squares of the inverse is
  * too small to tell: then elimination may overflow, too. */
-#define SMM_DOUBTFUL(T) (sizeof(T) == 4 ? 0x1p18 : 0x1p47)
-#define SMM_LEAST_SQUARES(T) (sizeof(T) == 4 ? 0x1p-120 : 0x1p-1016)
+#define SMM_SUSPECT_LIMIT(T) (sizeof(T) == 4 ? 0x1p18 : 0x1p47)
+#define SMM_MIN_SQUARES(T) (sizeof(T) == 4 ? 0x1p-120 : 0x1p-1016)
 
 #endif

@@ -35,10 +35,10 @@ static void eliminate(smm_dtype dtype, matrix a, intptr_t n, intptr_t k, double 
 }
 
 typedef struct limits {
-    double doubtful, least_squares;
+    double suspect_limit, min_squares;
 } limits;
 static const limits limits_of[SMM_DTYPE_COUNT] = {
-#define ROW(x, NAME, name, memory, computed, ...) {SMM_DOUBTFUL(computed), SMM_LEAST_SQUARES(computed)},
+#define ROW(x, NAME, name, memory, computed, ...) {SMM_SUSPECT_LIMIT(computed), SMM_MIN_SQUARES(computed)},
     SMM_DTYPES(ROW, _)
 #undef ROW
 };
@@ -51,13 +51,13 @@ static bool invert(smm_dtype dtype, matrix a, intptr_t n) {
     const limits its = limits_of[dtype];
     intptr_t pivots[SMM_MAX_ORDER];
     double size = 0, largest = 0;
-    bool doubt = false;
+    bool suspect = false;
     for (intptr_t k = 0; k < n; k++) {
         const intptr_t p = pivots[k] = pivot_row(a, n, k);
         for (intptr_t j = 0; j < n && p != k; j++) exchange(&a[k][j], &a[p][j]);
         const double least = size * roundoff(dtype);
         const double r = reciprocal(dtype, a[k][k] == 0 && !direct ? round_in(dtype, least) : a[k][k]);
-        doubt |= direct ? !is_normal(dtype, r) : a[k][k] == 0;
+        suspect |= direct ? !is_normal(dtype, r) : a[k][k] == 0;
         size = fmax(size, fabs(a[k][k]));
         eliminate(dtype, a, n, k, r);
     }
@@ -67,11 +67,11 @@ static bool invert(smm_dtype dtype, matrix a, intptr_t n) {
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; j < n; j++) {
             if (!direct && isinf(size)) a[i][j] = NAN;
-            doubt |= isnan(a[i][j]);
+            suspect |= isnan(a[i][j]);
             largest = fmax(largest, fabs(a[i][j]));
         }
-    if (direct) return doubt;
-    return doubt || (double)n * largest * size >= its.doubtful || largest * largest <= its.least_squares;
+    if (direct) return suspect;
+    return suspect || (double)n * largest * size >= its.suspect_limit || largest * largest <= its.min_squares;
 }
 
 /* Whether the result, of a finite matrix, has NaN. */

@@ -104,11 +104,11 @@ __device__ inline SingularityTest eliminate(const MatrixWorkspace &o) {
 template <class Load> __device__ inline Outcome work_out(const MatrixWorkspace &o, Load load) {
     Outcome outcome;
 #pragma unroll 1
-    for (bool settled = false;; settled = true) {
+    for (bool confirmed = false;; confirmed = true) {
         load(true);
         wait();
         const SingularityTest test = eliminate(o);
-        if (settled || !test.is_suspect()) {
+        if (confirmed || !test.is_suspect()) {
             find_places(o);
             outcome.is_nan = isinf(test.size);
             break;

@@ -1,4 +1,4 @@
-/* inv_singularity.cuh: whether a matrix is singular, where its inverse leaves that in doubt; as singular.c. For warps
+/* inv_singularity.cuh: whether a matrix is singular, where its inverse leaves it open; as singular.c. For warps
  * with several matrices. Whoever includes this has defined N. */
 #include "../math/inverse.h"
 
@@ -27,9 +27,9 @@ struct SingularityTest {
 
     /* After all of the matrix's threads have added up their squares. */
     __device__ bool is_suspect() const {
-        constexpr T DOUBTFUL = SMM_DOUBTFUL(T);
-        const bool small = product(product(squares, size), size) < DOUBTFUL * DOUBTFUL;
-        return singular || (DIRECT ? isnan(squares) : !(small && squares > T(SMM_LEAST_SQUARES(T))));
+        constexpr T SUSPECT_LIMIT = SMM_SUSPECT_LIMIT(T);
+        const bool small = product(product(squares, size), size) < SUSPECT_LIMIT * SUSPECT_LIMIT;
+        return singular || (DIRECT ? isnan(squares) : !(small && squares > T(SMM_MIN_SQUARES(T))));
     }
     __device__ bool overflowed() const { return isnan(squares) || isinf(size); }
 };

@@ -316,7 +316,7 @@ __device__ inline Tile read_tile(const smm_cuda_args &args, long long matrix) {
 
 /* The image becomes C. Row i of the inverse is the pivot row of step i; what step j made is its column of the number of
  * that step's pivot row. Neighbouring threads write along the lines of C. */
-__device__ inline void write(const smm_cuda_args &args, unsigned shared, const Row *rows, bool spoilt,
+__device__ inline void write(const smm_cuda_args &args, unsigned shared, const Row *rows, bool is_nan,
                              long long matrix) {
     constexpr bool FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT;
     constexpr int SPAN = power_of_two(N), TOGETHER = 32 / SPAN;
@@ -329,7 +329,7 @@ __device__ inline void write(const smm_cuda_args &args, unsigned shared, const R
     for (int line = begin; line < N; line += TOGETHER) {
         const int i = C_BY_COLUMNS ? place : line, j = C_BY_COLUMNS ? line : place;
         const T x = get(shared + place_of_col(j) + rows[i] * IMAGE_PITCH);
-        to[i * row + rows[j] * col] = spoilt ? not_a_number() : x;
+        to[i * row + rows[j] * col] = is_nan ? not_a_number() : x;
     }
 }
 

@@ -6,13 +6,13 @@
 template <int FORM, int M, int N, int K, class A, class To, class Info, class X>
 inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
     constexpr bool DIRECT = N <= SMM_INV_DIRECT;
-    constexpr X DOUBTFUL = SMM_DOUBTFUL(X), LEAST_SQUARES = SMM_LEAST_SQUARES(X);
+    constexpr X SUSPECT_LIMIT = SMM_SUSPECT_LIMIT(X), MIN_SQUARES = SMM_MIN_SQUARES(X);
     const View<X, N, 1> work = {scratch};
     X *const pivots = scratch + N * N;
     copy_matrix<N, N>(work, transposed_if<!DIRECT>(a), lane);
     SYNC_LANES();
     X size = 0, largest = 0;
-    bool doubt = false, nan = false;
+    bool suspect = false, nan = false;
 #pragma unroll UNROLL
     for (int k = 0; k < N; k++) {
         int p = k;
@@ -25,7 +25,7 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
             p = larger ? i : p;
         }
         const X r = 1 / (pivot == 0 && !DIRECT ? X(size * X(SMM_ROUNDOFF(X))) : pivot);
-        doubt |= DIRECT ? !is_normal(r) : pivot == 0;
+        suspect |= DIRECT ? !is_normal(r) : pivot == 0;
         size = fmax(size, fabs(pivot));
         if (lane == 0) pivots[k] = p;
         SYNC_LANES();
@@ -72,13 +72,13 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
         nan |= overflows || isnan(x);
         largest = fmax(largest, fabs(x));
     }
-    doubt |= nan || (!DIRECT && (N * largest * size >= DOUBTFUL || largest * largest <= LEAST_SQUARES));
+    suspect |= nan || (!DIRECT && (N * largest * size >= SUSPECT_LIMIT || largest * largest <= MIN_SQUARES));
     SYNC_LANES();
     copy_matrix<N, N>(transposed_if<!DIRECT>(inverse), work, lane);
     SYNC_LANES();
     int failed = 0;
-    bool any = doubt;
-    if constexpr (LANES > 1) any = __any_sync(~0u, doubt);
+    bool any = suspect;
+    if constexpr (LANES > 1) any = __any_sync(~0u, suspect);
     if (any) {
         copy_matrix<N, N>(work, a, lane);
         SYNC_LANES();
@@ -87,7 +87,7 @@ inline void step_inv(A a, To inverse, Info info, X *scratch, int lane) {
         for (int e = 0; e < N * N; e++) finite &= (bool)isfinite(scratch[e]);
         SYNC_LANES();
         const Factors f = factor<N>(work, lane, [](int, int) {});
-        if (doubt) failed = f.info ? f.info : nan && finite ? N : 0;
+        if (suspect) failed = f.info ? f.info : nan && finite ? N : 0;
     }
     if (failed || overflows) fill<N, N>(inverse, lane, not_a_number(X()));
     put_info(info, lane, failed);

@@ -28,16 +28,16 @@ typedef struct inv_lanes_step {
 /* What takes the place of a zero pivot: as small as rounding errors of the largest. */
 INLINE vec inv_min_pivot(vec size) { return lane_mul(size, lane_set((T)SMM_ROUNDOFF(T))); }
 
-/* What the core is to settle (singular.c), in the place of info; by the sum of squares of the inverse, the largest
+/* What the core is to confirm (singular.c), in the place of info; by the sum of squares of the inverse, the largest
  * magnitude of a pivot, and whether one was zero. */
-INLINE vec inv_doubts(const bool direct, vec squares, vec size, mask singular) {
-    const T doubtful = SMM_DOUBTFUL(T);
-    const mask small = lane_greater(lane_set(doubtful * doubtful), lane_mul(lane_mul(squares, size), size));
-    const mask known = small & lane_greater(squares, lane_set((T)SMM_LEAST_SQUARES(T)));
+INLINE vec inv_suspects(const bool direct, vec squares, vec size, mask singular) {
+    const T suspect_limit = SMM_SUSPECT_LIMIT(T);
+    const mask small = lane_greater(lane_set(suspect_limit * suspect_limit), lane_mul(lane_mul(squares, size), size));
+    const mask known = small & lane_greater(squares, lane_set((T)SMM_MIN_SQUARES(T)));
     const mask certain = (direct ? lane_equal(squares, squares) : known) & ~singular;
     if (__builtin_expect(!lane_any(~certain), 1)) return lane_set(0);
-    const vec doubts = lane_select(certain, lane_set(0), lane_set(SMM_SUSPECT));
-    return lane_select(lane_equal(size, lane_set(INFINITY)), lane_set(SMM_OVERFLOW), doubts);
+    const vec suspects = lane_select(certain, lane_set(0), lane_set(SMM_SUSPECT));
+    return lane_select(lane_equal(size, lane_set(INFINITY)), lane_set(SMM_OVERFLOW), suspects);
 }
 
 /* From column to column, and from row to row, of vectors of a matrix. */
@@ -177,7 +177,7 @@ INLINE void inv_lanes(const smm_call *call, intptr_t first, intptr_t last, bool 
             const intptr_t from = q + g * LANES, count = min_of(LANES, last - from);
             if (count <= 0) break;
             const vec squares = inv_lanes_end(&s[g], n);
-            lanes_store_int(&call->inv.info, from, inv_doubts(n <= SMM_INV_DIRECT, squares, s[g].size, s[g].singular),
+            lanes_store_int(&call->inv.info, from, inv_suspects(n <= SMM_INV_DIRECT, squares, s[g].size, s[g].singular),
                             count);
             lanes_store(&call->inv.inverse, from, s[g].a, n, n, count);
         }

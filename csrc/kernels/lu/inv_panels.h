@@ -240,6 +240,6 @@ static void KERNEL(inv_panels)(const smm_call *call, intptr_t first, intptr_t la
             squares[l] = inv_squares(&s->p, l);
             inv_put_matrix(&call->inv.inverse, q + l, &s->p, l);
         }
-        lanes_store_int(&call->inv.info, q, inv_doubts(false, lane_load(squares), s->size, s->singular), count);
+        lanes_store_int(&call->inv.info, q, inv_suspects(false, lane_load(squares), s->size, s->singular), count);
     }
 }
