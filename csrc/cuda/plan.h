@@ -47,7 +47,7 @@ static inline int group_of(const smm_cuda_problem *p, int elements) {
 }
 
 /* A length in elements, as whole vectors. */
-static inline int whole(const smm_cuda_problem *p, int elements) {
+static inline int round_up_to_vectors(const smm_cuda_problem *p, int elements) {
     const int vector = 16 / bytes_of(p);
     return ceil_div(elements, vector) * vector;
 }

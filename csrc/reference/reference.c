@@ -4,7 +4,7 @@
 
 #include "reference.h"
 
-static void whole(const smm_call *call) {
+static void run_reference(const smm_call *call) {
     switch (call->op) {
     case SMM_OP_MATMUL: smm_reference_matmul(call); break;
     case SMM_OP_LU:
@@ -78,7 +78,7 @@ static void converted(const smm_call *call, intptr_t q) {
         has_memory = has_memory && one.operand[i].data;
         if (has_memory) copy(call, i, q, &one.operand[i], false);
     }
-    if (has_memory) whole(&one);
+    if (has_memory) run_reference(&one);
     for (int i = 0; i < operation->count; i++) {
         if (!call->operand[i].data || !smm_is_converted(call->op, call->dtype, i)) continue;
         if (operation->operand[i].direction & SMM_WRITTEN && has_memory) copy(call, i, q, &one.operand[i], true);
@@ -97,6 +97,6 @@ void smm_reference(const smm_call *call) {
     }
     for (intptr_t r = 0; r < smm_runs(call); r++) {
         const smm_call one = smm_run_of(call, r);
-        (smm_is_stored(one.dtype) ? stored : whole)(&one);
+        (smm_is_stored(one.dtype) ? stored : run_reference)(&one);
     }
 }

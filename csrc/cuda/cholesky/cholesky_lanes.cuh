@@ -40,9 +40,9 @@ constexpr int TURN = ACROSS * WIDE;
 constexpr int ROWS = ceil_div(N, DOWN), COLS = ceil_div(N, TURN) * WIDE;
 
 __device__ inline int down() { return lane() / ACROSS; }
-__device__ inline int across() { return lane() % ACROSS; }
+__device__ inline int shuffle_xor() { return lane() % ACROSS; }
 __device__ inline int row_of(int r) { return DOWN * r + down(); }
-__device__ inline int col_of(int c) { return c / WIDE * TURN + across() * WIDE + c % WIDE; }
+__device__ inline int col_of(int c) { return c / WIDE * TURN + shuffle_xor() * WIDE + c % WIDE; }
 
 /* The first and the last column of slot c in any lane; the slots of row slot r that are not all above the diagonal. */
 __device__ constexpr int first_col(int c) { return c / WIDE * TURN + c % WIDE; }
@@ -141,7 +141,7 @@ struct Right {
         else if (lane() == 0)
             reciprocals[j] = inverse;
         if (!CARRIES) return;
-        y[slot] = across() == owner ? divide(y[slot], inverse, diagonal) : y[slot];
+        y[slot] = shuffle_xor() == owner ? divide(y[slot], inverse, diagonal) : y[slot];
         y_of_step = ACROSS == 1 ? y[slot] : from_lane(y[slot], down() * ACROSS + owner);
     }
     __device__ void update(int c, T u) {
@@ -166,12 +166,13 @@ template <class Also> __device__ inline int factor(Triangle &a, Also &also) {
 #pragma unroll
         for (int r = j / DOWN; r < ROWS; r++) {
             l[r] = product(l[r], inverse);
-            if (ACROSS == 1 || across() == owner) a.x[r][slot] = DOWN * r <= j && row_of(r) == j ? diagonal : l[r];
+            if (ACROSS == 1 || shuffle_xor() == owner) a.x[r][slot] = DOWN * r <= j && row_of(r) == j ? diagonal : l[r];
         }
 #pragma unroll
         for (int c = j / TURN * WIDE; c < COLS; c++) {
             if (last_col(c) <= j || first_col(c) >= N) continue;
-            const T u = from_lane(l[first_col(c) / DOWN], (first_col(c) % DOWN + across() * WIDE) * ACROSS + across());
+            const T u = from_lane(l[first_col(c) / DOWN],
+                                  (first_col(c) % DOWN + shuffle_xor() * WIDE) * ACROSS + shuffle_xor());
             if (first_col(c) > j || col_of(c) > j) also.update(c, u);
 #pragma unroll
             for (int r = first_col(c) / DOWN; r < ROWS; r++)
@@ -223,7 +224,7 @@ __device__ inline void solve_adjoint(const smm_cuda_args &args, const T *l, cons
 
 __device__ inline void solve_several(const T *l, const T *reciprocals, Vector<OWN> (&x)[N]) {
     substitute<true, true, ImageL::WIDTH, ImageL::PITCH>(l, reciprocals, x);
-    forget_memory();
+    compiler_barrier();
     substitute<false, false, ImageL::WIDTH, ImageL::PITCH>(l, reciprocals, x);
 }
 

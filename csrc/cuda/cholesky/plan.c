@@ -14,7 +14,7 @@ static int cholesky_image(const smm_cuda_problem *p, const smm_cuda_parameters *
     const int distance = (wanted - n * pitch / each) & (together - 1);
     const int skew = x->pad && x->lanes < together && vectorised ? ceil_div(distance * each, vector) : 0;
     const int matrices = source == SMM_SOURCE_ONE ? 1 : grid->matrices;
-    return whole(p, matrices * (n * pitch + skew * vector) + (grid->aligned ? 0 : vector - 1));
+    return round_up_to_vectors(p, matrices * (n * pitch + skew * vector) + (grid->aligned ? 0 : vector - 1));
 }
 
 bool smm_cholesky_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {

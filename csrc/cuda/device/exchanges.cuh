@@ -7,7 +7,7 @@ __device__ inline int row_of(int r) { return lane() + LANES * r; }
 /* The least number that a lane of the matrix has; or 0, if it is N + 1. */
 __device__ inline int first_of(int x) {
 #pragma unroll
-    for (int bits = LANES / 2; bits > 0; bits /= 2) x = min_of(x, across(x, bits));
+    for (int bits = LANES / 2; bits > 0; bits /= 2) x = min_of(x, shuffle_xor(x, bits));
     return x > N ? 0 : x;
 }
 

@@ -152,7 +152,7 @@ __device__ __noinline__ T make_reflector(T *x, int step, int count) { return mak
 template <bool ALONE = false> __device__ inline void make_reflector_together(T *x, int step, int count, T *tau) {
     const int own = ALONE ? 0 : lane();
     const T first = x[0], rest = sum_of_squares(x, step, count), squares = multiply_add(first, first, rest);
-    if (!ALONE) wait();
+    if (!ALONE) sync_lanes();
     if (is_ordinary(rest, squares)) {
         const Reflector h = ordinary_reflector_of(first, squares);
         EACH(int i = 1 + own; i < count; i += ALONE ? 1 : LANES) x[i * step] = product(x[i * step], h.r);
@@ -160,7 +160,7 @@ template <bool ALONE = false> __device__ inline void make_reflector_together(T *
     } else if (own == 0) {
         *tau = FEW || ALONE ? make_reflector_here(x, step, count) : make_reflector(x, step, count);
     }
-    if (!ALONE) wait();
+    if (!ALONE) sync_lanes();
 }
 
 /* Of a loop over elements that are in memory at a time; all of them, where they are in registers. */

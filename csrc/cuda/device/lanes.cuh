@@ -34,7 +34,7 @@ __device__ inline unsigned same_matrix() {
 }
 
 /* The lanes of a matrix wait for each other. */
-__device__ inline void wait() {
+__device__ inline void sync_lanes() {
     if constexpr (BY_BLOCK)
         __syncthreads();
     else if (LANES > 1)
@@ -52,25 +52,27 @@ constexpr char *from_warps = nullptr;
 template <class X> __device__ inline X from_lane(X x, int number) {
     if constexpr (BY_BLOCK) {
         X *const one = reinterpret_cast<X *>(from_warps);
-        wait(); /* somebody may still read what was from_warps before */
+        sync_lanes(); /* somebody may still read what was from_warps before */
         if (lane() == number) *one = x;
-        wait();
+        sync_lanes();
         return *one;
     } else {
         return LANES == 1 ? x : __shfl_sync(WARP, x, number, LANES_OF_WARP);
     }
 }
 /* The x of the lane of the same warp whose number differs by these bits. */
-template <class X> __device__ inline X across(X x, int bits) { return __shfl_xor_sync(WARP, x, bits, LANES_OF_WARP); }
+template <class X> __device__ inline X shuffle_xor(X x, int bits) {
+    return __shfl_xor_sync(WARP, x, bits, LANES_OF_WARP);
+}
 
 /* What join(x, y) makes of the x of all lanes of a matrix, each of which has joined those of its warp: as these do, in
  * the order of the warps. */
 template <class X, class Join> __device__ inline X join_warps(X x, Join join) {
     if constexpr (BY_BLOCK) {
         X *const all = reinterpret_cast<X *>(from_warps);
-        wait();
+        sync_lanes();
         if (lane() % 32 == 0) all[lane() / 32] = x;
-        wait();
+        sync_lanes();
         x = all[0];
         for (int warp = 1; warp < LANES / 32; warp++) x = join(x, all[warp]);
     }

@@ -106,7 +106,7 @@ __device__ inline void with_work(const smm_cuda_args &args, RUN run) {
         WORK &own = static_cast<WORK *>(args.workspace)[q];
         for (long long matrix = q; matrix < args.batch; matrix += static_cast<long long>(gridDim.x) * MATRICES) {
             run(own, matrix);
-            wait(); /* for those who still read what is their own */
+            sync_lanes(); /* for those who still read what is their own */
         }
     } else {
         extern __shared__ __align__(16) T shared[];

@@ -5,14 +5,14 @@ __device__ inline unsigned shared_address(const void *x) { return static_cast<un
 __device__ inline T *at_shared_address(unsigned x) { return static_cast<T *>(__cvta_shared_to_generic(x)); }
 
 /* What was read of shared memory is read anew: the compiler would keep it, in more registers than there are. */
-__device__ inline void forget_memory() { asm volatile("" ::: "memory"); }
+__device__ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 
-/* The same number or address, but kept: the compiler would compute it anew, with another constant, at each use. */
-__device__ inline unsigned kept(unsigned x) {
+/* The same number or address, but opaque: the compiler would compute it anew, with another constant, at each use. */
+__device__ inline unsigned opaque(unsigned x) {
     asm volatile("" : "+r"(x));
     return x;
 }
-template <class X> __device__ inline X *kept(X *global) {
+template <class X> __device__ inline X *opaque(X *global) {
     unsigned long long at = __cvta_generic_to_global(global);
     asm volatile("" : "+l"(at));
     return static_cast<X *>(__cvta_global_to_generic(at));

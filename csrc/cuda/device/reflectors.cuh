@@ -33,14 +33,14 @@ __device__ inline void make_reflector_together(X x, int step, int count, Complex
     const Complex first = scaled(x[0], scale);
     const T norm = root(squares), beta = first.re < 0 ? norm : -norm;
     const Complex r = ComplexDivisor({first.re - beta, first.im}).inverse();
-    if (!ALONE) wait();
+    if (!ALONE) sync_lanes();
     if (!nothing)
         EACH(int i = 1 + own; i < count; i += ALONE ? 1 : LANES) x[i * step] = product(scaled(x[i * step], scale), r);
     if (own == 0) {
         if (!nothing) x[0] = Complex{product(beta, back), 0};
         *tau = nothing ? Complex{0, 0} : Complex{quotient_of(beta - first.re, beta), quotient_of(-first.im, beta)};
     }
-    if (!ALONE) wait();
+    if (!ALONE) sync_lanes();
 }
 
 /* x = x - v factor (v^H x), by one thread. */
@@ -84,7 +84,7 @@ template <int M, int N, int PITCH> __device__ inline void factor_in_memory(Eleme
         make_reflector_together(x, PITCH, M - k, tau + k);
         EACH_STEP(int j = k + 1 + lane(); j < N; j += LANES)
             reflect(x, conjugate(tau[k]), x + j - k, PITCH, PITCH, M - k);
-        wait();
+        sync_lanes();
     }
 }
 
@@ -110,9 +110,9 @@ template <int M, int N, int PITCH> __device__ inline void form_in_place(Element 
         Element *v = a + k * PITCH + k;
         EACH_STEP(int j = k + 1 + lane(); j < min_of(M, N); j += LANES)
             reflect_from_zero(v, tau[k], v + j - k, PITCH, PITCH, M - k);
-        wait();
+        sync_lanes();
         EACH(int i = lane(); i < M - k; i += LANES)
             v[i * PITCH] = i ? rest_of_unit(tau[k], v[i * PITCH]) : first_of_unit(tau[k]);
-        wait();
+        sync_lanes();
     }
 }

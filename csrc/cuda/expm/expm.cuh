@@ -21,7 +21,7 @@ struct Exponential {
 
 /* C = A B; C may be B. Each lane has whole columns, so that A is read by all, and nothing else is. */
 __device__ inline void multiply_columns(Element *c, const Element *a, const Element *b) {
-    wait();
+    sync_lanes();
     for (int j = lane(); j < N; j += LANES) {
         Element column[N];
 #pragma unroll
@@ -38,7 +38,7 @@ __device__ inline void multiply_columns(Element *c, const Element *a, const Elem
 #pragma unroll
         for (int i = 0; i < N; i++) c[i * N + j] = column[i];
     }
-    wait();
+    sync_lanes();
 }
 
 /* The same by a block. Each lane has ROWS x COLS elements, spread over all rows of some columns: registers have a part
@@ -62,7 +62,7 @@ __device__ inline void multiply_tiles(Element *c, const Element *a, const Elemen
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
             for (int j = 0; j < COLS; j++) sum[r][j] = negative(element_of(0)); /* which changes no first product */
-        wait();
+        sync_lanes();
 #pragma unroll(WIDTH > 1 ? 1 : 4)
         for (int k = 0; k < N; k += WIDTH) {
             Run x[ROWS];
@@ -80,7 +80,7 @@ __device__ inline void multiply_tiles(Element *c, const Element *a, const Elemen
                         for (int i = 0; i < WIDTH; i++) sum[r][j + i] = multiply_add(x[r].x[e], y.x[i], sum[r][j + i]);
                 }
         }
-        wait();
+        sync_lanes();
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
 #pragma unroll
@@ -89,7 +89,7 @@ __device__ inline void multiply_tiles(Element *c, const Element *a, const Elemen
                 if (row < N && col < N) c[row * N + col] = sum[r][j];
             }
     }
-    wait();
+    sync_lanes();
 }
 
 __device__ inline void multiply(Element *c, const Element *a, const Element *b) {
@@ -120,7 +120,7 @@ __device__ inline T norm(const Element *a) {
 /* |abs(T)^k|, by a row of ones. */
 __device__ inline T norm_of_power(Work &w, const Element *a, int k) {
     for (int j = lane(); j < N; j += LANES) w.row(0)[j] = 1;
-    wait();
+    sync_lanes();
     for (int step = 0; step < k; step++) {
         const T *const from = w.row(step & 1);
         for (int j = lane(); j < N; j += LANES) {
@@ -128,7 +128,7 @@ __device__ inline T norm_of_power(Work &w, const Element *a, int k) {
             for (int i = 0; i < N; i++) sum = multiply_add(from[i], size_of(a[i * N + j]), sum);
             w.row(~step & 1)[j] = sum;
         }
-        wait();
+        sync_lanes();
     }
     T most = 0;
     for (int j = lane(); j < N; j += LANES)
@@ -218,14 +218,14 @@ __device__ inline void divide(const Exponential &x) {
     const int warp = lane() / BESIDE, side = lane() % BESIDE;
 #pragma unroll 1
     for (int k = 0; k < N; k++) {
-        wait();
+        sync_lanes();
         const int pivot = find_pivot(q, k);
-        wait();
+        sync_lanes();
         for (int j = lane(); j < N && pivot != k; j += LANES) {
             swap(q[k * N + j], q[pivot * N + j]);
             swap(p[k * N + j], p[pivot * N + j]);
         }
-        wait();
+        sync_lanes();
         const Element back = quotient_of(element_of(1), q[k * N + k]);
         for (int i = k + 1 + warp; i < N; i += WARPS) {
             const Element l = product(q[i * N + k], back);
@@ -235,18 +235,18 @@ __device__ inline void divide(const Exponential &x) {
             }
         }
     }
-    wait();
+    sync_lanes();
 #pragma unroll 1
     for (int k = N - 1; k >= 0; k--) {
         const Element back = quotient_of(element_of(1), q[k * N + k]);
         for (int j = lane(); j < N; j += LANES) p[k * N + j] = product(p[k * N + j], back);
-        if (BY_BLOCK) wait();
+        if (BY_BLOCK) sync_lanes();
         for (int i = warp; i < k; i += WARPS)
             for (int j = side; j < N; j += BESIDE)
                 p[i * N + j] = multiply_subtract(q[i * N + k], p[k * N + j], p[i * N + j]);
-        if (BY_BLOCK) wait();
+        if (BY_BLOCK) sync_lanes();
     }
-    wait();
+    sync_lanes();
 }
 
 /* P = e^(A / 2^s) */
@@ -287,7 +287,7 @@ __device__ inline void put_parts(Complex &to, smm_parts x) { to = {static_cast<T
  * other side: row i, or of a lower triangle column i. */
 __device__ __noinline__ void correct(const Element *t1, Element *p, double exponent, bool lower) {
     const int along = lower ? N : 1, across = lower ? 1 : N;
-    wait();
+    sync_lanes();
     for (int i = lane(); i < N; i += LANES) {
         const int own = i * (N + 1);
         const smm_parts here = parts_of(t1[own], exponent);
@@ -297,7 +297,7 @@ __device__ __noinline__ void correct(const Element *t1, Element *p, double expon
         const smm_parts there = parts_of(t1[own + N + 1], exponent), a = parts_of(t1[own + along], exponent);
         put_parts(p[own + along], smm_exp_beside(COMPLEX, a, here, there));
     }
-    wait();
+    sync_lanes();
 }
 
 /* --- all of it --- */
@@ -305,13 +305,13 @@ __device__ __noinline__ void correct(const Element *t1, Element *p, double expon
 template <class FROM, class TO> __device__ inline void expm(Work &w, FROM from, TO to) {
     Exponential x = {w.matrix(0), w.matrix(1), w.matrix(2), w.matrix(3), w.matrix(4), w.matrix(5), 0, 0, 0};
     for (int e = lane(); e < N * N; e += LANES) x.t1[e] = from.get(e / N, e % N);
-    wait();
+    sync_lanes();
     T size;
     const bool finite = measure(x.t1, size);
     if (finite) {
         x.e = smm_scaling_exponent(DOUBLE, size);
         const T back = static_cast<T>(smm_scaled(1, -x.e));
-        wait();
+        sync_lanes();
         for (int e = lane(); e < N * N && x.e > 0; e += LANES) x.t1[e] = scaled(x.t1[e], back);
         multiply(x.t2, x.t1, x.t1);
         multiply(x.t4, x.t2, x.t2);
@@ -332,6 +332,6 @@ template <class FROM, class TO> __device__ inline void expm(Work &w, FROM from, 
         }
         x.p = p;
     }
-    wait();
+    sync_lanes();
     for (int e = lane(); e < N * N; e += LANES) to.put(e / N, e % N, finite ? x.p[e] : not_an_element());
 }

@@ -54,8 +54,8 @@ struct Rows {
         }
 #pragma unroll
         for (int bits = LANES / 2; bits > 0; bits /= 2) {
-            const T size = across(largest, bits);
-            const int other = across(at, bits);
+            const T size = shuffle_xor(largest, bits);
+            const int other = shuffle_xor(at, bits);
             const auto theirs = magnitude(size), ours = magnitude(largest); /* integers: NaN, in row k, is above all */
             if (theirs > ours || (theirs == ours && other < at)) largest = size, at = other;
         }
@@ -122,7 +122,7 @@ struct Rows {
                 if (is_row(r)) c[row(r) * C_ROW + j * C_COL] = x[r][k], test.add(x[r][k]);
         }
 #pragma unroll
-        for (int bits = LANES / 2; bits > 0; bits /= 2) test.squares += across(test.squares, bits);
+        for (int bits = LANES / 2; bits > 0; bits /= 2) test.squares += shuffle_xor(test.squares, bits);
     }
 };
 

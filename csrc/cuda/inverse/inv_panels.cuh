@@ -59,7 +59,7 @@ __device__ inline SingularityTest eliminate(const MatrixWorkspace &o) {
     SingularityTest test;
     const bool is_first_warp = threadIdx.x < 32;
     if (is_first_warp) eliminate_panel(o, 0, test);
-    wait();
+    sync_lanes();
 #pragma unroll 1
     for (int first = 0; first < N; first += PANEL) {
         const Element *const f = multipliers(o, first);
@@ -76,7 +76,7 @@ __device__ inline SingularityTest eliminate(const MatrixWorkspace &o) {
             }
             put_in_column(o, first, j, x);
         });
-        wait();
+        sync_lanes();
         const int rest = first + PANEL, right = max_of(N - rest, 0), beyond = max_of(right - PANEL, 0);
         if (is_first_warp && right)
             eliminate_panel(o, rest, test);
@@ -89,7 +89,7 @@ __device__ inline SingularityTest eliminate(const MatrixWorkspace &o) {
                     for (int e = 0; e < WIDEST; e++) u[e] = pivot_rows(o)[(v * WIDEST + e) * PITCH + j];
                 },
                 [](int, int) { return false; });
-        wait();
+        sync_lanes();
     }
     test.size = from_lane(test.size, 0);
     test.singular = from_lane(test.singular, 0);
@@ -106,7 +106,7 @@ template <class Load> __device__ inline Outcome work_out(const MatrixWorkspace &
 #pragma unroll 1
     for (bool confirmed = false;; confirmed = true) {
         load(true);
-        wait();
+        sync_lanes();
         const SingularityTest test = eliminate(o);
         if (confirmed || !test.is_suspect()) {
             find_places(o);
@@ -114,7 +114,7 @@ template <class Load> __device__ inline Outcome work_out(const MatrixWorkspace &
             break;
         }
         const bool finite = load(false);
-        wait();
+        sync_lanes();
         outcome.info = from_lane(factor(o).info, 0);
         if (true_in_all(finite) && !outcome.info && test.overflowed()) outcome.info = N;
         if (outcome.info) break;

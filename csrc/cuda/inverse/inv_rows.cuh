@@ -87,8 +87,8 @@ struct Pivots {
     __device__ void combine() {
 #pragma unroll
         for (int bits = LANES / 2; bits > 0; bits /= 2) {
-            test.size = fmax(test.size, across(test.size, bits));
-            test.squares += across(test.squares, bits);
+            test.size = fmax(test.size, shuffle_xor(test.size, bits));
+            test.squares += shuffle_xor(test.squares, bits);
         }
     }
 
@@ -97,7 +97,7 @@ struct Pivots {
     __device__ static unsigned of_matrix(unsigned x) {
         if constexpr (LANES == 32) return __reduce_max_sync(WARP, x);
 #pragma unroll
-        for (int bits = LANES / 2; bits > 0; bits /= 2) x = max(x, across(x, bits));
+        for (int bits = LANES / 2; bits > 0; bits /= 2) x = max(x, shuffle_xor(x, bits));
         return x;
     }
 

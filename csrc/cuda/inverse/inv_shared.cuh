@@ -26,7 +26,7 @@ __device__ inline int matrix() { return threadIdx.x % OF_WARP; }    /* of the wa
 __device__ inline int part() { return threadIdx.x % 32 / OF_WARP; } /* of the matrix */
 __device__ inline int row_of(int r) { return part() + LANES * r; }
 __device__ inline bool is_row(int r) { return N % LANES == 0 || r < ROWS - 1 || row_of(r) < N; }
-__device__ inline void parts_meet() {
+__device__ inline void sync_parts() {
     if (LANES > 1) __syncwarp();
 }
 
@@ -188,7 +188,7 @@ struct Pivots {
             row = choose_by_all_bits(panel, k, s);
         waiting &= ~(1u << row);
         begin[(k + s) * OF_WARP] = row * N; /* every part does; choose_by_all_bits() may read what another one wrote */
-        parts_meet();
+        sync_parts();
         return row;
     }
 
@@ -235,7 +235,7 @@ template <int STEPS> __device__ inline void replace(const Panel<STEPS> &panel) {
             }
             store<STRIDE>(panel.image + row_of(r) * N + j, x);
         }
-        parts_meet();
+        sync_parts();
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
 #pragma unroll
@@ -254,7 +254,7 @@ template <int STEPS> __device__ inline void update(const Panel<STEPS> &panel, T 
 #pragma unroll
         for (int e = 0; e < STRIDE; e++) u[e][s] = x.x[e];
     }
-    parts_meet();
+    sync_parts();
 #pragma unroll
     for (int e = 0; e < STRIDE; e++) panel.at_steps(u[e], 0);
     constexpr int TOGETHER = 4; /* rows: reads before the first one is waited for */
@@ -276,7 +276,7 @@ template <int STEPS> __device__ inline void update(const Panel<STEPS> &panel, T 
         for (int t = 0; t < TOGETHER && r + t < ROWS; t++)
             if (is_row(r + t)) store<STRIDE>(column + row_of(r + t) * N, x[t]);
     }
-    parts_meet();
+    sync_parts();
 #pragma unroll
     for (int s = 0; s < STEPS; s++) {
         Vector<STRIDE> x;
@@ -295,11 +295,11 @@ template <int STEPS> __device__ inline void eliminate(T *image, Pivots &pivots, 
         if (is_row(r)) load_row<STEPS, STRIDE>(panel.f[r], panel.image + row_of(r) * N);
 #pragma unroll
     for (int s = 0; s < STEPS; s++) panel.take_step(s, pivots.choose(panel, k, s), test);
-    parts_meet();
+    sync_parts();
     replace(panel);
 #pragma unroll 1
     for (int j = 0; j < N - STEPS; j += STRIDE) update(panel, image + (j < k ? j : j + STEPS));
-    parts_meet();
+    sync_parts();
 }
 
 /* --- the kernel --- */

@@ -100,12 +100,12 @@ __device__ inline void exchange_in_quad(T (&x)[4]) {
 }
 
 /* A number below 16 of its row, as all threads of the quad know it: four bits for each block of rows. */
-__device__ inline unsigned tell_quad(unsigned x) {
+__device__ inline unsigned pack_in_quad(unsigned x) {
     unsigned all = x << 4 * of();
     all |= __shfl_xor_sync(WARP, all, 1);
     return all | __shfl_xor_sync(WARP, all, 2);
 }
-__device__ inline unsigned told(unsigned all, int block) { return all >> 4 * block & 15; }
+__device__ inline unsigned unpacked(unsigned all, int block) { return all >> 4 * block & 15; }
 
 /* --- a thread's elements --- */
 
@@ -247,11 +247,11 @@ template <int K> __device__ inline void take_panel(Tile &tile, unsigned shared, 
     const unsigned own = shared + OWN + (found_at - 1) * OWN_PITCH;
 #pragma unroll
     for (int j = 0; j < PANEL; j += 2) put_if(found_at, own + j * SIZE, {f[j], f[j + 1]});
-    const unsigned found = tell_quad(found_at), before = shared + 2 * of() * SIZE - PITCH;
+    const unsigned found = pack_in_quad(found_at), before = shared + 2 * of() * SIZE - PITCH;
     exchange_in_quad(f);
 #pragma unroll
     for (int r = 0; r < BLOCKS; r++) {
-        const unsigned step = told(found, r);
+        const unsigned step = unpacked(found, r);
         tile.of_panel<K>(r) = step == of() + 1;
 #pragma unroll
         for (int c = 0; c < BLOCKS; c++) put_if(step, before + step * PITCH + 8 * c * SIZE, tile.x[r][c]);
@@ -278,7 +278,7 @@ template <int K> __device__ inline void take_panel(Tile &tile, unsigned shared, 
             tile.of_panel<K>(r) = plain_sum(shared + place_of_col(K) + 2 * of() * SIZE, f[r], K);
 #pragma unroll
     for (int r = 0; r < BLOCKS; r++) {
-        const unsigned step = told(found, r);
+        const unsigned step = unpacked(found, r);
 #pragma unroll
         for (int c = 0; c < BLOCKS; c++) get_if(step, before + IN_THE_END + step * PITCH + 8 * c * SIZE, tile.x[r][c]);
     }
@@ -339,7 +339,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     if (matrix >= args.batch) return;
     char *const of_warp = memory + threadIdx.x / 32 * OF_WARP_SHARED;
     Row *const pivot_rows = reinterpret_cast<Row *>(of_warp + LIST);
-    const unsigned shared = kept(shared_address(of_warp));
+    const unsigned shared = opaque(shared_address(of_warp));
 
     Tile tile = read_tile(args, matrix);
     Pivots pivots;

@@ -15,7 +15,7 @@ bool smm_inv_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x,
         !smm_cuda_steps_fit(p, x, 768))
         return false;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
-    grid->shared = whole(p, grid->matrices * lanes_matrix(p, x->lanes)) * bytes_of(p);
+    grid->shared = round_up_to_vectors(p, grid->matrices * lanes_matrix(p, x->lanes)) * bytes_of(p);
     return true;
 }
 
@@ -34,8 +34,8 @@ bool smm_inv_rows_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
     if (p->op != SMM_OP_INV || p->n < 4 || x->lanes < 2 || x->lanes >= 2 * p->n ||
         !smm_cuda_whole_matrices(p, x, grid) || !smm_cuda_rows_fit(p, x))
         return false;
-    const int vector = 16 / bytes_of(p), of_warp = 32 / x->lanes, published = 2 * whole(p, p->n) + vector;
-    const int images = whole(p, of_warp * max_of(lanes_matrix(p, x->lanes), published)) * bytes_of(p);
+    const int vector = 16 / bytes_of(p), of_warp = 32 / x->lanes, published = 2 * round_up_to_vectors(p, p->n) + vector;
+    const int images = round_up_to_vectors(p, of_warp * max_of(lanes_matrix(p, x->lanes), published)) * bytes_of(p);
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
     grid->shared = x->threads / 32 * (images + ceil_div(of_warp * 2 * p->n, 16) * 16);
     return true;
@@ -60,7 +60,8 @@ bool smm_inv_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MAX_BYTES) return false;
     const int matrix = (p->n * p->n / wide | 1) * wide, beside = 8 + 4 * p->n * of_warp;
     grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
-    grid->shared = x->threads / 32 * (whole(p, of_warp * matrix) * bytes_of(p) + ceil_div(beside, 16) * 16);
+    grid->shared =
+        x->threads / 32 * (round_up_to_vectors(p, of_warp * matrix) * bytes_of(p) + ceil_div(beside, 16) * 16);
     return true;
 }
 

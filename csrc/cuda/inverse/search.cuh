@@ -17,7 +17,7 @@ struct Pivots {
     unsigned mask;           /* of the leading bits of the thread's row; 0: it is a pivot row already, or no row */
     unsigned range, closest; /* of a panel: how far a chosen word lies above SMALL; the least distance of another one */
 
-    __device__ Pivots() { number = kept(number); }
+    __device__ Pivots() { number = opaque(number); }
 
     __device__ void begin_panel() {
         range = 0, closest = ~0u;
@@ -58,8 +58,8 @@ struct Pivots {
     __device__ void combine() {
 #pragma unroll
         for (int bits = 16; bits > 0; bits /= 2) {
-            test.size = fmax(test.size, across(test.size, bits));
-            test.squares += across(test.squares, bits);
+            test.size = fmax(test.size, shuffle_xor(test.size, bits));
+            test.squares += shuffle_xor(test.squares, bits);
         }
     }
 

@@ -37,7 +37,7 @@ template <int HEIGHT, int LENGTH, int PITCH, int WIDTH> struct Walk {
         for (int p = 0; p < PLACES; p++) {
             const unsigned v = p * 32 + lane;
             const unsigned gaps = v / EACH * (PITCH - LENGTH) + v / OF_MATRIX * (MATRIX - HEIGHT * PITCH);
-            at[p] = kept(shared_address(image) + (BY_ROWS ? q * MATRIX + col * WIDTH : v * WIDTH + gaps) * sizeof(T));
+            at[p] = opaque(shared_address(image) + (BY_ROWS ? q * MATRIX + col * WIDTH : v * WIDTH + gaps) * sizeof(T));
         }
     }
     __device__ bool has(int p) const { return BY_ROWS ? in_row : p + 1 < PLACES || in_last; }
@@ -88,7 +88,7 @@ __device__ inline void stage(T *images, const smm_cuda_operand &x, long long fir
         if (count < PER_WARP)
             return each_of_few<HEIGHT, LENGTH, PITCH>(count, [&](int e, int to) { copy<1>(images + to, from + e); });
         const Walk<HEIGHT, LENGTH, PITCH, WIDTH> walk(images);
-        from = kept(from + walk.memory);
+        from = opaque(from + walk.memory);
 #pragma unroll
         for (int r = 0; r < walk.REPEATS; r++)
 #pragma unroll
@@ -114,7 +114,7 @@ __device__ inline void unstage(const T *images, const smm_cuda_operand &x, long 
         if (count < PER_WARP)
             return each_of_few<HEIGHT, LENGTH, PITCH>(count, [&](int e, int from) { to[e] = images[from]; });
         const Walk<HEIGHT, LENGTH, PITCH, WIDTH> walk(images);
-        to = kept(to + walk.memory);
+        to = opaque(to + walk.memory);
         constexpr int PLACES = walk.PLACES, TURNS = walk.REPEATS * PLACES;
 #pragma unroll
         for (int turn = 0; turn < TURNS; turn += TOGETHER) {

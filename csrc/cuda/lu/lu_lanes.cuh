@@ -47,10 +47,10 @@ constexpr bool WHOLE = N * N % WIDEST == 0; /* matrices are whole vectors */
 constexpr int MATRIX = apart(N * N), RHS = apart(N * K);
 constexpr int WIDTH = widest_of(N); /* of a row's vectors in the image */
 constexpr bool HAS_IMAGES = STAGES || SHARES || (FACTORS && UNSTAGES);
-__host__ __device__ constexpr int whole(int elements) { return ceil_div(elements, WIDEST) * WIDEST; }
-constexpr int IMAGES = HAS_IMAGES ? whole(MATRICES * MATRIX) : 0;
-constexpr int ALL_RHS = SOLVES_AFTER ? whole(MATRICES * RHS) : 0;
-constexpr int RECIPROCALS = SHARES ? whole(MATRICES * N) : 0;
+__host__ __device__ constexpr int round_up_to_vectors(int elements) { return ceil_div(elements, WIDEST) * WIDEST; }
+constexpr int IMAGES = HAS_IMAGES ? round_up_to_vectors(MATRICES * MATRIX) : 0;
+constexpr int ALL_RHS = SOLVES_AFTER ? round_up_to_vectors(MATRICES * RHS) : 0;
+constexpr int RECIPROCALS = SHARES ? round_up_to_vectors(MATRICES * N) : 0;
 /* After them come of each row an integer, or the right-hand side. */
 constexpr int OF_ROW = SHARES || (FACTORS && UNSTAGES)   ? sizeof(int)
                        : CARRIES && (STAGES || UNSTAGES) ? sizeof(Element)

@@ -128,7 +128,7 @@ struct Columns {
         }
 #pragma unroll
         for (int bits = LANES / 2; bits > 0; bits /= 2) {
-            const int other = across(steps.info, bits);
+            const int other = shuffle_xor(steps.info, bits);
             steps.info = steps.info && (!other || steps.info < other) ? steps.info : other;
         }
     }

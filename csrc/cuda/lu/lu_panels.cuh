@@ -64,7 +64,7 @@ __device__ inline unsigned maximum(unsigned x) {
         return most;
     } else {
 #pragma unroll
-        for (int bits = LANES / 2; bits > 0; bits /= 2) x = max(x, across(x, bits));
+        for (int bits = LANES / 2; bits > 0; bits /= 2) x = max(x, shuffle_xor(x, bits));
         return x;
     }
 }
@@ -135,7 +135,7 @@ template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int
             key[r] = (leading_bits(panel.x[r][j]) & panel.mask[r]) | panel.index[r];
             best = max(best, key[r]);
         }
-        const unsigned chosen = maximum(best), below = kept(chosen - 1);
+        const unsigned chosen = maximum(best), below = opaque(chosen - 1);
         bool unsure = is_special(chosen);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)

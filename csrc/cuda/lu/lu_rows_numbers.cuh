@@ -102,7 +102,7 @@ struct Rows {
             chosen = __reduce_max_sync(WARP, chosen);
         } else {
 #pragma unroll
-            for (int bits = 1; bits < LANES; bits *= 2) chosen = max(chosen, across(chosen, bits));
+            for (int bits = 1; bits < LANES; bits *= 2) chosen = max(chosen, shuffle_xor(chosen, bits));
         }
         bool unsure = is_special(chosen);
 #pragma unroll
@@ -118,8 +118,8 @@ struct Rows {
         }
 #pragma unroll
         for (int bits = 1; bits < LANES; bits *= 2) {
-            const T size = across(most, bits);
-            const int other = across(p, bits);
+            const T size = shuffle_xor(most, bits);
+            const int other = shuffle_xor(p, bits);
             if (size > most || (size == most && other < p)) most = size, p = other;
         }
         return p;
@@ -160,7 +160,7 @@ struct Rows {
             /* Rows that have been pivot rows are changed, too, but nobody reads them. */
 #pragma unroll
             for (int r = 0; r < ROWS; r++) multiplier[r] = by_pivot(multiplier[r], inverse, pivot);
-            forget_memory(); /* or the compiler would hold the whole pivot row in registers */
+            compiler_barrier(); /* or the compiler would hold the whole pivot row in registers */
 #pragma unroll
             for (int s = 1; s < COUNT; s++) {
                 const bool is_left = t + s < COUNT; /* else of L */

@@ -198,5 +198,5 @@ __device__ inline int place_of_row(const MatrixWorkspace &o, int row) {
 }
 __device__ inline void find_places(const MatrixWorkspace &o) {
     for (int i = lane(); i < N; i += LANES) o.integers[N + i] = place_of_row(o, i);
-    wait();
+    sync_lanes();
 }

@@ -27,9 +27,10 @@ bool smm_lu_lanes_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
     const bool out = (factors || carries) && shared;
     const bool shares = after && x->lanes > 1;
     int elements = 0;
-    if (x->async || shares || (factors && out)) elements += whole(p, grid->matrices * apart(p, p->n * p->n));
-    if (after) elements += whole(p, grid->matrices * apart(p, p->n * (inverts ? p->n : p->k)));
-    if (shares) elements += whole(p, grid->matrices * p->n);
+    if (x->async || shares || (factors && out))
+        elements += round_up_to_vectors(p, grid->matrices * apart(p, p->n * p->n));
+    if (after) elements += round_up_to_vectors(p, grid->matrices * apart(p, p->n * (inverts ? p->n : p->k)));
+    if (shares) elements += round_up_to_vectors(p, grid->matrices * p->n);
     if (carries && (x->async || out)) elements += grid->matrices * p->n;
     grid->shared = elements * bytes_of(p);
     if ((factors && out) || shares) grid->shared += grid->matrices * p->n * 4;
@@ -60,7 +61,8 @@ void smm_lu_lanes_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
 /* MATRIX of lu_blocked.cuh in bytes. */
 static int blocked_matrix_bytes(const smm_cuda_problem *p) {
     const int vector = 16 / bytes_of(p), k = p->op == SMM_OP_SOLVE ? p->k : 0;
-    const int right = whole(p, p->n) / vector, cols = right + (k > 1 ? whole(p, k) / vector : 0); /* in vectors */
+    const int right = round_up_to_vectors(p, p->n) / vector,
+              cols = right + (k > 1 ? round_up_to_vectors(p, k) / vector : 0); /* in vectors */
     const bool b_last = k == 1 && (cols % 2 == 1 || bytes_of(p) == 4);
     const int exchanges = 3, vectors = p->n * (cols | 1) + exchanges + (b_last ? right : 0);
     return (vectors | 1) * 16;
@@ -95,7 +97,12 @@ void smm_lu_blocked_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
 static int lu_rows_numbers(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     const int vector = 16 / bytes_of(p), n = p->n, pitch = n % vector ? n : (n / vector | 1) * vector;
     const bool inverts = p->op == SMM_OP_INV, over = inverts && n <= x->lanes;
-    return whole(p, whole(p, n * pitch) + (over ? 0 : inverts ? n * n : p->op == SMM_OP_SOLVE ? n * p->k : 0) + n);
+    return round_up_to_vectors(p, round_up_to_vectors(p, n * pitch) +
+                                      (over                    ? 0
+                                       : inverts               ? n * n
+                                       : p->op == SMM_OP_SOLVE ? n * p->k
+                                                               : 0) +
+                                      n);
 }
 
 bool smm_lu_rows_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
@@ -161,7 +168,7 @@ bool smm_systems_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameter
     const int pitch = pitch_of_systems(p, x);
     int elements = (x->outside ? 0 : m * pitch) + (columns ? n * pitch_of(columns) : 0);
     if (by_block && eliminates) elements += (2 * n + 1 + pitch) * x->panel;
-    if (by_block && columns) elements += whole(p, n);
+    if (by_block && columns) elements += round_up_to_vectors(p, n);
     grid->shared = grid->matrices * (elements * bytes_of(p) + min_of(m, n) * (by_block ? 2 : 1) * (int)sizeof(int));
     return true;
 }

@@ -90,10 +90,10 @@ __device__ inline int info_of_factors(const MatrixWorkspace &o) {
         if (p < i || p >= N) wrong = -(i + 1);
         if (is_zero(o.a(i, i))) info = i + 1;
     }
-    wait();
+    sync_lanes();
     for (int i = own_row(0); i < N; i += LANES)
         if (o.pivot(i) < i || o.pivot(i) >= N) o.pivot(i) = i;
-    wait();
+    sync_lanes();
     return wrong ? wrong : info;
 }
 

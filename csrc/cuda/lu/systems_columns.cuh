@@ -15,21 +15,21 @@ __device__ inline Outcome factor(const MatrixWorkspace &o) {
         const int p = largest_of_all(found).place;
         const Element pivot = o.a(p, k);
         if (!outcome.info && fails(pivot)) outcome = {k + 1, is_zero(pivot)};
-        wait();
+        sync_lanes();
         if (!lane()) o.pivot(k) = p;
         for (int j = lane(); j < N && p != k; j += LANES) {
             const Element was = o.a(k, j);
             o.a(k, j) = o.a(p, j);
             o.a(p, j) = was;
         }
-        wait();
+        sync_lanes();
         const ElementDivisor d(divisor_of(o.a(k, k)));
         for (int i = own_row(k + 1); i < M; i += LANES) {
             const Element l = d.divide(o.a(i, k));
             o.a(i, k) = l;
             for (int j = k + 1; j < N; j++) o.a(i, j) = multiply_subtract(l, o.a(k, j), o.a(i, j));
         }
-        wait();
+        sync_lanes();
     }
     return outcome;
 }
@@ -43,15 +43,15 @@ __device__ inline int factor_definite(const MatrixWorkspace &o) {
         const T pivot = real_of(o.a(j, j));
         if (!info && !(pivot > 0)) info = j + 1;
         const T length = root(pivot), r = reciprocal(length);
-        wait();
+        sync_lanes();
         if (own_row(j) == j) o.a(j, j) = element_of(length);
         for (int i = own_row(j + 1); i < N; i += LANES) o.a(i, j) = scaled(o.a(i, j), r);
-        wait();
+        sync_lanes();
         for (int i = own_row(j + 1); i < N; i += LANES) {
             const Element l = o.a(i, j);
             for (int k = j + 1; k <= i; k++) o.a(i, k) = multiply_subtract(l, conjugate(o.a(k, j)), o.a(i, k));
         }
-        wait();
+        sync_lanes();
     }
     return info;
 }
@@ -64,13 +64,13 @@ template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(
         if constexpr (!UNIT) {
             const ElementDivisor d(element<WAY>(o, j, j));
             for (int c = lane(); c < COLUMNS; c += LANES) o.x(j, c) = d.divide(o.x(j, c));
-            wait();
+            sync_lanes();
         }
         for (int i = own_row(UPPER ? 0 : j + 1); i < (UPPER ? j : N); i += LANES) {
             const Element l = element<WAY>(o, i, j);
             for (int c = 0; c < COLUMNS; c++) o.x(i, c) = multiply_subtract(l, o.x(j, c), o.x(i, c));
         }
-        wait();
+        sync_lanes();
     }
 }
 
@@ -82,5 +82,5 @@ template <bool BACKWARDS> __device__ inline void exchange_rows(const MatrixWorks
             o.x(i, c) = o.x(p, c);
             o.x(p, c) = was;
         }
-    wait();
+    sync_lanes();
 }

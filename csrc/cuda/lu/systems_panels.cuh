@@ -70,7 +70,7 @@ __device__ inline Outcome factor(const MatrixWorkspace &o) {
     Outcome outcome;
     const bool is_first_warp = threadIdx.x < 32;
     if (is_first_warp) factor_panel(o, 0, outcome);
-    wait();
+    sync_lanes();
 #pragma unroll 1
     for (int first = 0; first < STEPS; first += PANEL) {
         const int rest = first + PANEL, beyond = rest + PANEL;
@@ -87,7 +87,7 @@ __device__ inline Outcome factor(const MatrixWorkspace &o) {
             }
             put_in_column(o, first, j, x);
         });
-        wait();
+        sync_lanes();
         if (is_first_warp && rest < STEPS)
             factor_panel(o, rest, outcome);
         else if (!is_first_warp && rest < STEPS && beyond < N)
@@ -99,7 +99,7 @@ __device__ inline Outcome factor(const MatrixWorkspace &o) {
                     for (int e = 0; e < WIDEST; e++) u[e] = o.a(first + v * WIDEST + e, j);
                 },
                 [](int, int) { return false; });
-        wait();
+        sync_lanes();
     }
     return outcome;
 }
@@ -151,7 +151,7 @@ __device__ inline int factor_definite(const MatrixWorkspace &o) {
     int info = 0;
     const bool is_first_warp = threadIdx.x < 32;
     if (is_first_warp) factor_definite_panel(o, 0, info);
-    wait();
+    sync_lanes();
 #pragma unroll 1
     for (int first = 0; first + PANEL < N; first += PANEL) {
         const int rest = first + PANEL, beyond = rest + PANEL;
@@ -167,7 +167,7 @@ __device__ inline int factor_definite(const MatrixWorkspace &o) {
                     for (int e = 0; e < WIDEST; e++) u[e] = conjugate(l.x[e]);
                 },
                 [](int last_row, int first_column) { return last_row < first_column; });
-        wait();
+        sync_lanes();
     }
     return info;
 }
@@ -184,7 +184,7 @@ template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(
     const int c = lane() % SIDE_BY_SIDE, down = lane() / SIDE_BY_SIDE;
     if constexpr (!UNIT) {
         for (int j = lane(); j < N; j += LANES) inverses[j] = inverse_of(o.a(j, j));
-        wait();
+        sync_lanes();
     }
 #pragma unroll 1
     for (int step = 0; step < N; step += PANEL) {
@@ -208,7 +208,7 @@ template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(
                 o.x(j, c) = x[t] = y;
             }
         }
-        wait();
+        sync_lanes();
         Element x[PANEL];
 #pragma unroll
         for (int t = 0; t < PANEL; t++) x[t] = c < COLUMNS && first + t < N ? o.x(first + t, c) : element_of(0);
@@ -224,7 +224,7 @@ template <Way WAY, bool UPPER, bool UNIT> __device__ inline void solve_triangle(
             }
             o.x(i, c) = y;
         }
-        wait();
+        sync_lanes();
     }
 }
 
@@ -239,11 +239,11 @@ template <bool BACKWARDS> __device__ inline void exchange_rows(const MatrixWorks
         const int i = min_of(down + turn * ROWS_AT_ONCE, N - 1);
         x[turn] = o.x(BACKWARDS ? o.integers[N + i] : i, c);
     }
-    wait();
+    sync_lanes();
 #pragma unroll
     for (int turn = 0; turn < TURNS; turn++) {
         const int i = down + turn * ROWS_AT_ONCE;
         if (mine && i < N) o.x(BACKWARDS ? i : o.integers[N + i], c) = x[turn];
     }
-    wait();
+    sync_lanes();
 }

@@ -4,7 +4,7 @@
 /* A place in shared memory, behind which others are at constant distances: the compiler would keep many of these in
  * registers, and add what changes to each. */
 template <class X> __device__ inline X *base(const X *x) {
-    return reinterpret_cast<X *>(at_shared_address(kept(shared_address(x))));
+    return reinterpret_cast<X *>(at_shared_address(opaque(shared_address(x))));
 }
 
 /* Where the elements of a panel of LINES rows of A (columns of B) lie in shared memory: lines side by side, so that a

@@ -173,7 +173,7 @@ struct Tile {
 
     /* The sums are those of chunk `number` of the span: equal sums are added, which leaves one at each level whose bit
      * is set in the number of chunks; of the last chunk all are. */
-    __device__ void take_up(Partial *kept, int number, bool last) {
+    __device__ void add_to_tree(Partial *kept, int number, bool last) {
         for (int level = 0; level < LEVELS && number >> level; level++) {
             if (!(number >> level & 1)) {
                 if (last) continue;
@@ -245,7 +245,7 @@ __device__ inline void add_panels(const smm_cuda_args &args, const Share &share,
         left -= DEPTH;
         if (!share.deep || !any) continue;
         if (++of_chunk < panels_of_chunk && !last) continue;
-        tile.take_up(kept, chunk++, last);
+        tile.add_to_tree(kept, chunk++, last);
         if (!last) tile.begin(nothing);
         of_chunk = 0;
     }

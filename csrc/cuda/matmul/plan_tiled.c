@@ -18,7 +18,7 @@ static bool takes_tensor_cores(const smm_cuda_problem *p, const smm_cuda_paramet
 
 /* Elements of one panel of so many lines, along which terms lie or not, as Layout::ELEMENTS of matmul_tiled.cuh. */
 static int panel_of(const smm_cuda_problem *p, const smm_cuda_parameters *x, int lines, bool along) {
-    if (!takes_tensor_cores(p, x)) return x->depth * (whole(p, lines) + 16 / bytes_of(p));
+    if (!takes_tensor_cores(p, x)) return x->depth * (round_up_to_vectors(p, lines) + 16 / bytes_of(p));
     const int side = 16 / parts_of(p);
     return along ? lines * (x->depth + 4 / parts_of(p)) : x->depth * (ceil_div(lines, side) * side + 4);
 }

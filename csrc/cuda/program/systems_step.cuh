@@ -11,11 +11,11 @@ inline MatrixWorkspace workspace_of(Work &w) { return {w.elements, w.elements + 
 
 template <class A> inline void load_matrix(const MatrixWorkspace &o, A a) {
     for (int e = lane(); e < M * N; e += LANES) o.a(e / N, e % N) = a(e / N, e % N);
-    wait();
+    sync_lanes();
 }
 template <class B> inline void load_columns(const MatrixWorkspace &o, B b) {
     for (int e = lane(); e < N * COLUMNS; e += LANES) o.x(e / COLUMNS, e % COLUMNS) = b(e / COLUMNS, e % COLUMNS);
-    wait();
+    sync_lanes();
 }
 /* To columns of X from `first` on. */
 template <class X>
@@ -23,7 +23,7 @@ inline void store_columns(const MatrixWorkspace &o, X x, int info, int first = 0
     for (int e = lane(); e < N * COLUMNS; e += LANES)
         if (first + e % COLUMNS < columns)
             x(e / COLUMNS, first + e % COLUMNS) = info ? not_an_element() : o.x(e / COLUMNS, e % COLUMNS);
-    wait();
+    sync_lanes();
 }
 template <class To> inline void store_factors(const MatrixWorkspace &o, To to, int info) {
     for (int e = lane(); e < M * N; e += LANES) to(e / N, e % N) = info ? not_an_element() : o.factor(e / N, e % N);

@@ -45,7 +45,7 @@ __device__ inline void reflect_columns(Work &w, int k, int first) {
     const Element *v = w.a + k * PITCH + k, tau = conjugate(w.tau[k]);
     EACH_STEP(int j = first + lane(); j < N + K; j += LANES)
         reflect(v, tau, j < N ? w.a + k * PITCH + j : w.x + k * K + j - N, PITCH, j < N ? PITCH : K, M - k);
-    wait();
+    sync_lanes();
 }
 
 __device__ inline T square_of_column(const Work &w, int k, int j) {
@@ -74,15 +74,15 @@ __device__ inline void exchange_columns(Work &w, int k, int j, bool truly) {
 /* A P = Q R, and Q^H to the right-hand sides. */
 __device__ inline void factor(Work &w) {
     EACH(int j = lane(); j < N; j += LANES) w.owner[j] = j;
-    wait();
+    sync_lanes();
     EACH_STEP(int k = 0; k < P; k++) {
         const int longest = longest_column<N>(k, [&](int j) { return square_of_column(w, k, j); });
-        wait();
+        sync_lanes();
         if (FEW)
             EACH(int j = k + 1; j < N; j++) exchange_columns(w, k, j, longest == j);
         else
             exchange_columns(w, k, longest, longest != k);
-        wait();
+        sync_lanes();
         make_reflector_together(w.a + k * PITCH + k, PITCH, M - k, w.tau + k);
         reflect_columns(w, k, k + 1);
     }
@@ -93,10 +93,10 @@ __device__ inline void factor(Work &w) {
 __device__ inline int estimate_rank(const Element *a, T rtol, Element *x, Element *y) {
     T largest = fabs(real_of(a[0])), smallest = largest;
     if (!(largest > 0)) return 0;
-    wait();
+    sync_lanes();
     if (lane() == 0) x[0] = y[0] = element_of(1);
     EACH_STEP(int k = 1; k < P; k++) {
-        wait();
+        sync_lanes();
         Element sum_x = element_of(0), sum_y = element_of(0);
         for (int i = 0; i < k; i++) {
             sum_x = multiply_add(conjugate(x[i]), a[i * PITCH + k], sum_x);
@@ -107,7 +107,7 @@ __device__ inline int estimate_rank(const Element *a, T rtol, Element *x, Elemen
         const Extension l = largest_extension(largest, along_x.size, gamma);
         const Extension s = smallest_extension(smallest, along_y.size, gamma);
         if (!(s.sigma > 0 && s.sigma >= product(rtol, l.sigma))) return k;
-        wait();
+        sync_lanes();
         for (int i = lane(); i < k; i += LANES) x[i] = along_x.times(l.s, x[i]), y[i] = along_y.times(s.s, y[i]);
         if (lane() == 0) x[k] = element_of(l.c), y[k] = element_of(s.c);
         largest = l.sigma, smallest = s.sigma;
@@ -134,14 +134,14 @@ __device__ inline void annihilate_tail(Work &w, int rank) {
         Element *row = w.a + i * PITCH;
         for (int j = i + lane(); j < N; j += LANES)
             w.row[j - i] = j == i || j >= rank ? conjugate(row[j]) : element_of(0);
-        wait();
+        sync_lanes();
         make_reflector_together(w.row, 1, N - i, w.tail + i);
         for (int j = i + lane(); j < N; j += LANES)
             if (j == i || j >= rank) row[j] = w.row[j - i];
-        wait();
+        sync_lanes();
         EACH_STEP(int h = lane(); h < i; h += LANES)
             reflect_tail<true>(row, w.tail[i], w.a[h * PITCH + i], w.a + h * PITCH, 1, rank);
-        wait();
+        sync_lanes();
     }
 }
 
@@ -149,7 +149,7 @@ __device__ inline void annihilate_tail(Work &w, int rank) {
  * rare. */
 __device__ inline int settle_here(Work &w, T rtol, bool full) {
     const int rank = full ? P : estimate_rank(w.a, rtol, w.row, w.tail);
-    wait();
+    sync_lanes();
     annihilate_tail(w, rank);
     return rank;
 }
@@ -175,31 +175,31 @@ template <class Norm> __device__ inline void solve(Work &w, int rank, Norm norm)
     }
     EACH_STEP(int j = (FEW ? P : rank) - 1; j >= 0; j--) {
         if (j >= rank) continue;
-        wait();
+        sync_lanes();
         const Divisor pivot(real_of(w.a[j * PITCH + j]));
         EACH(int c = lane(); c < K; c += LANES) w.x[j * K + c] = quotient_of(w.x[j * K + c], pivot);
-        wait();
+        sync_lanes();
         EACH(int e = lane(); e < j * K; e += LANES)
             w.x[e] = multiply_subtract(w.a[e / K * PITCH + j], w.x[j * K + e % K], w.x[e]);
     }
-    wait();
+    sync_lanes();
     EACH_STEP(int c = lane(); c < K; c += LANES)
         EACH_STEP(int i = 0; i < (FEW ? P : rank); i++)
             if (i < rank && rank < N) reflect_tail<false>(w.a + i * PITCH, w.tail[i], w.x[i * K + c], w.x + c, K, rank);
-    wait();
+    sync_lanes();
 }
 
 /* Right-hand sides first .. first + cols, scaled. */
 template <class B> __device__ inline void load_sides(Work &w, const B &from, long long first, int cols) {
     EACH(int e = lane(); e < M * K; e += LANES) w.x[e] = e % K < cols ? from.get(e / K, first + e % K) : element_of(0);
-    wait();
+    sync_lanes();
     EACH_STEP(int c = lane(); c < K; c += LANES) {
         T largest = 0;
         EACH(int i = 0; i < M; i++) measure(w.x[i * K + c], largest);
         w.scale[c] = scale_for(largest);
         EACH(int i = 0; i < M && w.scale[c] != 1; i++) w.x[i * K + c] = scaled(w.x[i * K + c], w.scale[c]);
     }
-    wait();
+    sync_lanes();
 }
 
 /* Of all right-hand sides, of which there are so many; norms are a row. The result is the rank. */
@@ -239,7 +239,7 @@ __device__ inline int lstsq(Work &w, const A &a, const B &b, T rtol, long long c
             if (j < cols) x.put(finite ? w.owner[i] : i, first + j, finite ? y : not_an_element());
         }
         for (int j = lane(); j < cols && !finite; j += LANES) norms.put(0, first + j, not_a_number());
-        wait();
+        sync_lanes();
     }
     return rank;
 }

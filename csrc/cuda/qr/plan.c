@@ -17,7 +17,8 @@ bool smm_qr_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     const bool in_loops = x->steps > 1;
     if (in_loops && (wide > 1 || x->refetch || x->lanes % x->steps)) return false;
     const int kept = in_loops ? p->n : forms_q ? min_of(p->m, p->n) : x->lanes > 1 ? 2 : 0;
-    const int pitch = in_loops ? (ceil_div(p->m + x->steps + vector - 1, vector) | 1) * vector : whole(p, p->m);
+    const int pitch =
+        in_loops ? (ceil_div(p->m + x->steps + vector - 1, vector) | 1) * vector : round_up_to_vectors(p, p->m);
     const int reflectors = kept * pitch + (kept * pitch / vector % 2 ? 0 : vector);
     grid->shared = kept ? grid->matrices * reflectors * bytes_of(p) : 0;
     if (x->through_shared) {

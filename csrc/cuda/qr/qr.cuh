@@ -24,7 +24,7 @@ template <class A> __device__ inline void factor_safely(Work &x, const A &from) 
 #pragma unroll 1
     for (T scale = 1;; scale = SCALE_AGAIN) {
         EACH(int e = lane(); e < M * N; e += LANES) x.a[e / N * PITCH + e % N] = scaled(from.get(e / N, e % N), scale);
-        wait();
+        sync_lanes();
         factor_in_memory<M, N, PITCH>(x.a, x.tau);
         if (scale != 1) break;
         if (!has_overflowed(x)) return;
@@ -33,7 +33,7 @@ template <class A> __device__ inline void factor_safely(Work &x, const A &from) 
         const int i = e / N, j = e % N;
         if (i <= j) x.a[i * PITCH + j] = scaled(x.a[i * PITCH + j], SCALE_BACK);
     }
-    wait();
+    sync_lanes();
 }
 
 /* R above the reflectors, and their tau. */
@@ -58,7 +58,7 @@ template <class A, class Q, class R> __device__ inline void qr(Work &x, const A 
     EACH(int j = P + lane(); j < K; j += LANES)
         q.template column<M>(j,
                              [&](Element *to, long long step) { form_column<M, N, PITCH>(x.a, x.tau, j, to, step); });
-    wait();
+    sync_lanes();
     form_in_place<M, N, PITCH>(x.a, x.tau);
     EACH(int e = lane(); e < M * P; e += LANES) q.put(e / P, e % P, x.a[e / P * PITCH + e % P]);
 }

@@ -125,7 +125,7 @@ __device__ inline void store_columns(Place<X> to, Value value) {
 }
 
 /* Whether rows of an operand or image are whole vectors of WIDE elements. */
-__host__ __device__ constexpr bool whole(int cols, bool flat) {
+__host__ __device__ constexpr bool has_whole_vectors(int cols, bool flat) {
     return WIDE > 1 && flat && ALIGNED && cols % WIDE == 0;
 }
 
@@ -137,11 +137,12 @@ __device__ inline void put(const smm_cuda_args &args, int operand, long long fir
         const smm_cuda_operand &x = args.operand[operand];
         T *at = image + I::shift_of(static_cast<InMemory *>(x.data) + first * (ROWS * C::COLS));
         __syncthreads();
-        store_columns<C, ROWS, whole(C::COLS, true)>(Place<T>{at + mine * I::MATRIX, C::COLS, 1}, value);
+        store_columns<C, ROWS, has_whole_vectors(C::COLS, true)>(Place<T>{at + mine * I::MATRIX, C::COLS, 1}, value);
         __syncthreads();
         unstage<I, THREADS>(image, x, first, count, nullptr);
     } else if (mine < count) {
-        store_columns<C, ROWS, whole(C::COLS, FLAT)>(place_of(args, operand, first + mine, FLAT, ROWS, C::COLS), value);
+        store_columns<C, ROWS, has_whole_vectors(C::COLS, FLAT)>(
+            place_of(args, operand, first + mine, FLAT, ROWS, C::COLS), value);
     }
 }
 
@@ -149,7 +150,7 @@ __device__ inline void put(const smm_cuda_args &args, int operand, long long fir
 
 template <class X>
 __device__ inline void load_and_factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors, Place<X> from) {
-    load_columns<ColumnsA, M, whole(N, FLAT_A)>(a, from);
+    load_columns<ColumnsA, M, has_whole_vectors(N, FLAT_A)>(a, from);
     if (__builtin_expect(!__any_sync(WARP, !factor(a, tau, reflectors)), 1)) return;
     ColumnsA b;
     T t[ColumnsA::SLOTS];

@@ -90,7 +90,7 @@ template <int P, class Size> __device__ inline bool has_full_rank(Size size, T r
     T squares = 0;
     EACH(int k = lane(); k < P; k += LANES) r[k] = reciprocal(size(k, k)), y[k] = first;
     EACH_STEP(int k = P - 1; k >= 0; k--) {
-        wait();
+        sync_lanes();
         const T x = product(y[k], r[k]);
         squares = multiply_add(x, x, squares);
         EACH(int i = lane(); i < k; i += LANES) y[i] = multiply_add(size(i, k), x, y[i]);

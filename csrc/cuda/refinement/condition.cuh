@@ -61,8 +61,8 @@ __device__ inline T largest(const Element (&x)[ROWS], int &at) {
     }
 #pragma unroll
     for (int bits = LANES / 2; bits > 0; bits /= 2) {
-        const T size = across(most, bits);
-        const int i = across(at, bits);
+        const T size = shuffle_xor(most, bits);
+        const int i = shuffle_xor(at, bits);
         if (size > most || (size == most && i < at)) most = size, at = i;
     }
     const T first = from_lane(modulus_of(x[0]), 0);

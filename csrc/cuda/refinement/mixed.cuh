@@ -9,7 +9,7 @@ __device__ inline bool any_lane(bool x) { return LANES == 1 ? x : (__ballot_sync
 __device__ inline T larger(T x, T y) { return magnitude(y) > magnitude(x) ? y : x; }
 __device__ inline T largest(T x) {
 #pragma unroll
-    for (int bits = LANES / 2; bits > 0; bits /= 2) x = larger(x, across(x, bits));
+    for (int bits = LANES / 2; bits > 0; bits /= 2) x = larger(x, shuffle_xor(x, bits));
     return fabs(x);
 }
 
@@ -76,7 +76,7 @@ struct System {
                 if (is_row(r)) o.factors[row_of(r) * (LINE + 1)] = inverse[r];
             __syncwarp();
         }
-        forget_memory(); /* or the compiler would read A anew */
+        compiler_barrier(); /* or the compiler would read A anew */
     }
 
     __device__ T a(int r, int j) const { return HOLDS ? held[HOLDS ? r : 0][j] : o.in_double().a(source[r], j); }
@@ -139,7 +139,7 @@ struct System {
     /* r = b - A x */
     __device__ void find_residual(const T (&b)[ROWS], const T (&x)[ROWS], T (&r)[ROWS]) const {
         T sum[ROWS] = {};
-        if (!HOLDS) forget_memory(); /* or the compiler would hold A all the same */
+        if (!HOLDS) compiler_barrier(); /* or the compiler would hold A all the same */
         if (LANES > 1) {
             __syncwarp();
 #pragma unroll

@@ -95,7 +95,7 @@ __device__ inline bool factor(T *image, T (&a)[ROWS][N], int (&source)[ROWS]) {
         for (int j = 0; j < N; j++)
             if (is_row(r)) o.a(row_of(r), j) = a[r][j];
     }
-    wait();
+    sync_lanes();
     const int info = factor_definite(o);
     __syncwarp();
 #pragma unroll
@@ -213,10 +213,10 @@ __device__ inline int fall_back(const MixedWorkspace &o, const View<const T> &b,
 #pragma unroll 1
     for (long long j = 0; j < columns; j++) {
         for (int i = lane(); i < N; i += LANES) a.x(i, 0) = b.at(i, j);
-        wait();
+        sync_lanes();
         wide::solve(a);
         for (int i = lane(); i < N; i += LANES) x.at(i, j) = info ? not_a_number() : a.x(i, 0);
-        wait();
+        sync_lanes();
     }
     return info;
 }
@@ -246,7 +246,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
             if (is_row(r) && system.code >= 0) x.at(row_of(r), j) = solution[r];
     }
     if (!is_matrix) return;
-    wait();
+    sync_lanes();
     const int info = system.code < 0 ? fall_back(MixedWorkspace(shared, q), b, x, args.k) : 0;
     if (lane()) return;
     *beside<int>(args, SMM_SOLVE_MIXED_iterations, matrix, 1) = system.code;

@@ -50,7 +50,7 @@ __device__ inline void subtract_exactly(Complex &sum, Complex &rest, Complex a, 
 __device__ inline T max_of_lanes(T x) {
 #pragma unroll
     for (int bits = LANES / 2; bits > 0; bits /= 2) {
-        const T other = across(x, bits);
+        const T other = shuffle_xor(x, bits);
         if (!(x >= other)) x = other;
     }
     return x;

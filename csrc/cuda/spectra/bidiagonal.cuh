@@ -124,7 +124,7 @@ __device__ inline Left find_rotations(X &b, int from, int to, bool has_zero, T t
  * many elements beside the diagonal are not negligible when the matrix is given up. */
 template <int N, class V> __device__ inline int diagonalise_nearby(Bidiagonal<N> &b, V *v) {
     const T tolerance = tolerance_of<N>(b);
-    wait();
+    sync_lanes();
     sweep(b.sweeps, v, [&](Sweep<N> &found, int number) {
         int from = 0, to = 0;
         bool has_zero = false;

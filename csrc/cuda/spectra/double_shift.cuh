@@ -81,12 +81,12 @@ __device__ inline void finish(Work &x, Element *z) {
         T *const here = x.h + k * ROW, *const next = here + ROW, *const column = x.h + k * COL;
         if (next[k * COL] == 0) continue;
         const Block y = standard_block(here[k * COL], here[(k + 1) * COL], next[k * COL], next[(k + 1) * COL]);
-        wait();
+        sync_lanes();
         for (int j = k + 2 + lane(); j < N && VECTORS; j += LANES) rotate(here[j * COL], next[j * COL], y.cs, y.sn);
         for (int i = lane(); i < k && VECTORS; i += LANES) rotate(column[i * ROW], column[i * ROW + COL], y.cs, y.sn);
         for (int i = lane(); i < N && VECTORS; i += LANES)
             rotate(z[i * Z_ROW + k * Z_COL], z[i * Z_ROW + (k + 1) * Z_COL], y.cs, y.sn);
         if (lane() == 0) here[k * COL] = y.a, here[(k + 1) * COL] = y.b, next[k * COL] = y.c, next[(k + 1) * COL] = y.d;
-        wait();
+        sync_lanes();
     }
 }

@@ -122,7 +122,7 @@ __device__ inline void chase_from(Work &x, Element *z, const Window &y, const El
     make_reflector_together<true>(bulge, 1, count, &tau);
     reflect_lines<false, BULGE>(v, conjugate(tau), count, k, VECTORS ? N : y.hi + 1,
                                 [&](int j, int i) -> Element & { return x.h[(k + i) * ROW + j * COL]; });
-    wait();
+    sync_lanes();
     if (!starts && lane() == 0)
         for (int i = 0; i < count; i++) column[i * ROW] = i ? element_of(0) : bulge[0];
     reflect_lines<true, BULGE>(v, tau, count, VECTORS ? 0 : y.lo, min_of(k + BULGE, y.hi) + 1,
@@ -134,7 +134,7 @@ __device__ inline void chase_from(Work &x, Element *z, const Window &y, const El
     if (VECTORS && !ASIDE)
         reflect_lines<true, BULGE>(v, tau, count, 0, N,
                                    [&](int j, int i) -> Element & { return z[j * Z_ROW + (k + i) * Z_COL]; });
-    wait();
+    sync_lanes();
 }
 
 /* Own rows of Z become those times the reflectors of a sweep: each number is read and written once. */
@@ -171,7 +171,7 @@ __device__ inline int triangularise(Work &x, Element *z) {
     Window y = {0, N - 1, 0};
     if constexpr (N <= WIDTH) { /* there is no window */
         const bool ends = N > 1 && is_negligible(x, N - 1);
-        wait();
+        sync_lanes();
         if (ends && lane() == 0) x.h[(N - 1) * ROW + (N - 2) * COL] = element_of(0);
         y.hi = -1;
     }
@@ -179,14 +179,14 @@ __device__ inline int triangularise(Work &x, Element *z) {
     for (int sweep = 0; find_window(x, y) && sweep < EIG_SWEEPS * max_of(N, EIG_MIN_ROWS); sweep++) {
         Element start[BULGE];
         start_sweep(x, y, start);
-        wait();
+        sync_lanes();
 #pragma unroll 1
         for (int k = y.lo; k <= y.hi - WIDTH; k++) chase_from(x, z, y, start, k, BULGE);
         if (WIDTH > 1) chase_from(x, z, y, start, y.hi - 1, WIDTH);
         if (ASIDE) reflect_aside(x, z, y);
     }
     const int info = y.hi + 1;
-    wait();
+    sync_lanes();
     if (!info) finish(x, z);
     return info;
 }
@@ -369,7 +369,7 @@ __device__ inline void run(Work &x, Element *z, const smm_cuda_args &args, long 
     if (finite) {
         EACH(int e = lane(); e < N * N && scale != 1; e += LANES)
             x.h[e / N * ROW + e % N * COL] = scaled(x.h[e / N * ROW + e % N * COL], scale);
-        wait();
+        sync_lanes();
         if constexpr (!SCHUR && !SQRTM) balance(x);
         to_hessenberg(x, z);
         info = triangularise(x, z);

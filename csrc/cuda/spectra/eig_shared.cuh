@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
         Element *const z = SPREAD ? own.inner_z : static_cast<Element *>(args.workspace) + first * (N * N);
         for (long long q = first; q < args.batch; q += static_cast<long long>(gridDim.x) * MATRICES) {
             run_matrix(own, z, q);
-            wait(); /* for those who still read what is their own */
+            sync_lanes(); /* for those who still read what is their own */
         }
     } else {
         with_work<WorkApart, MATRICES>(args, [&](WorkApart &x, long long q) { run_matrix(x.x, x.x.inner_z, q); });

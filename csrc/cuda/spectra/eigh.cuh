@@ -61,20 +61,20 @@ __device__ inline void reflect_both_sides(Work &x, int k) {
         }
         x.w[i] = product(tau, sum);
     }
-    wait();
+    sync_lanes();
     Element dot = x.w[k];
     EACH(int i = k + 1; i < N; i++) dot = multiply_add(conjugate(tail[i]), x.w[i], dot);
     const T half = minus_half_of(tau, dot);
-    wait();
+    sync_lanes();
     EACH(int i = k + lane(); i < N; i += LANES) x.w[i] = multiply_add(half, v(i), x.w[i]);
-    wait();
+    sync_lanes();
     EACH_STEP(int j = k + lane(); j < N; j += LANES)
         EACH(int i = k; i <= j; i++) {
             Element b = multiply_subtract(conjugate(v(i)), x.w[j], x.a.at(i, j));
             b = multiply_subtract(conjugate(x.w[i]), v(j), b);
             x.a.at(i, j) = i == j ? element_of(real_of(b)) : b;
         }
-    wait();
+    sync_lanes();
 }
 
 __device__ inline void tridiagonalise(Work &x) {
@@ -84,7 +84,7 @@ __device__ inline void tridiagonalise(Work &x) {
         if (lane() == 0 && k + 1 < N) x.t.e[k] = real_of(x.a.at(k, k + 1));
         if (k + 2 < N) reflect_both_sides(x, k + 1);
     }
-    wait();
+    sync_lanes();
 }
 
 /* --- all of it --- */
@@ -112,7 +112,7 @@ __device__ inline int eigh(Work &x, const A &a, const Values &w, const Vs &v) {
     if (finite) {
         EACH(int e = lane(); e < N * N && scale != 1; e += LANES)
             if (e / N <= e % N) x.a.at(e / N, e % N) = scaled(x.a.at(e / N, e % N), scale);
-        wait();
+        sync_lanes();
         if constexpr (BY_JACOBI) {
             info = diagonalise_by_jacobi<N, VECTORS>(x.a, x.t.d);
         } else {
@@ -121,7 +121,7 @@ __device__ inline int eigh(Work &x, const A &a, const Values &w, const Vs &v) {
             info = diagonalise(x.t, VECTORS ? &x.a : nullptr);
         }
     } else {
-        wait(); /* for what the others have loaded: it is read below, and dropped */
+        sync_lanes(); /* for what the others have loaded: it is read below, and dropped */
     }
     const bool good = finite && !info;
     T values[FEW ? N : 1];

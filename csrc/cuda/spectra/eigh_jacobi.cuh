@@ -104,7 +104,7 @@ template <int N, bool VECTORS> __device__ inline int diagonalise_by_jacobi(Vecto
         y.d[i] = real_of(y.a[i][i]);
     }
     const int rotated = y.diagonalise();
-    wait(); /* for those who still read A */
+    sync_lanes(); /* for those who still read A */
 #pragma unroll
     for (int j = 0; j < N; j++) {
         if (j % LANES != lane()) continue;
@@ -113,6 +113,6 @@ template <int N, bool VECTORS> __device__ inline int diagonalise_by_jacobi(Vecto
         for (int i = 0; i < N; i++)
             if constexpr (VECTORS) x.at(i, j) = y.v[i][j];
     }
-    wait();
+    sync_lanes();
     return rotated;
 }

@@ -43,7 +43,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         [&](Group &own, const Chain &t, long long q, T back, int left, const T(&v)[OWN_ROWS][N]) {
             if constexpr (VECTORS)
                 each_element([&](int i, int j, int r) { own.rows.a.x[i * Vectors<N>::PITCH + j] = v[r][j]; });
-            wait();
+            sync_lanes();
             const Place<true> w(args, SMM_EIGH_w, q);
             const Place<false, Stored> to(args, VECTORS ? SMM_C : SMM_A, q);
             const bool good = is_finite(back) && !left;

@@ -22,7 +22,7 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
         if (i >= k && i < N) x.a.at(k, i) = mine;
         if (i == k) t.d[k] = real_of(mine);
     });
-    wait();
+    sync_lanes();
     if (k + 1 < N) make_reflector_together(x.a.from(k, k + 1), 1, N - k - 1, x.tau + k);
     Element v[OWN], w[OWN];
     each_own([&](int r, int i) {
@@ -31,7 +31,7 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
         if (i == k + 1 && i < N) t.e[k] = real_of(x.a.at(k, i));
         if (i <= k + 1 && i < N) x.a.at(k, i) = v[r];
     });
-    wait();
+    sync_lanes();
     if (k + 2 >= N) return;
 #pragma unroll
     for (int j = FROM; j < N; j++) {
@@ -43,7 +43,7 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
         w[r] = i > k ? product(tau, w[r]) : element_of(0);
         if (i < N) first[i] = {v[r], w[r]};
     });
-    wait();
+    sync_lanes();
     Element dot = element_of(0);
 #pragma unroll
     for (int j = FROM; j < N; j++) dot = multiply_add(conjugate(first[j].v), first[j].w, dot);
@@ -52,7 +52,7 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
         w[r] = multiply_add(half, v[r], w[r]);
         if (i < N) then[i] = {v[r], w[r]};
     });
-    wait();
+    sync_lanes();
 #pragma unroll
     for (int j = FROM; j < N; j++) {
         const Beside at = then[j];
@@ -82,7 +82,7 @@ __device__ inline T reduce_rows(Rows &x, Beside *first, Beside *then, const D &t
     T largest;
     const bool finite = load(x.a, from, largest);
     const T scale = finite ? scale_for(largest) : T(1);
-    wait();
+    sync_lanes();
     if (!finite) return not_a_number();
     Element a[OWN][N];
     each_own([&](int r, int i) {
@@ -92,18 +92,18 @@ __device__ inline T reduce_rows(Rows &x, Beside *first, Beside *then, const D &t
             if (scale != 1) a[r][j] = scaled(a[r][j], scale);
         }
     });
-    wait();
+    sync_lanes();
     reduce_columns<0>(x, a, first, then, t);
     if constexpr (VECTORS) {
         make_unit(a);
         form_columns<N - 1, 1>(a, [&](int k, int i) { return Element(x.a.at(k, i)); }, x.tau);
-        wait();
+        sync_lanes();
         each_own([&](int r, int j) {
 #pragma unroll
             for (int i = 0; i < N; i++)
                 if (j < N) x.a.at(i, j) = a[r][i];
         });
     }
-    wait();
+    sync_lanes();
     return reciprocal(scale);
 }

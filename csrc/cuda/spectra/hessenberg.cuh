@@ -49,7 +49,7 @@ __device__ inline void reflect_lines(V v, Element factor, int count, int begin, 
 /* Not balanced are rows and columns that a permutation would make the first or the last of a triangle. */
 __device__ inline void find_joined(Work &x) {
     for (int i = lane(); i < N; i += LANES) x.joined[i * COL] = element_of(1);
-    wait();
+    sync_lanes();
     for (bool again = true; again;) {
         again = false;
         EACH_STEP(int i = 0; i < N; i++) {
@@ -64,7 +64,7 @@ __device__ inline void find_joined(Work &x) {
             beside = true_in_all(beside);
             if (!was || !(above || beside)) continue;
             if (lane() == 0) x.joined[i * COL] = element_of(0);
-            wait();
+            sync_lanes();
             again = true;
         }
     }
@@ -99,12 +99,12 @@ __device__ inline T factor_of_row(const Work &x, int i) {
 
 __device__ inline void balance_row(Work &x, int i, T f) {
     const T back = reciprocal(f);
-    wait();
+    sync_lanes();
     if (lane() == 0) x.balance[i * COL] = scaled(x.balance[i * COL], f);
     for (int j = lane(); j < N; j += LANES) x.h[i * ROW + j * COL] = scaled(x.h[i * ROW + j * COL], back);
-    wait();
+    sync_lanes();
     for (int j = lane(); j < N; j += LANES) x.h[j * ROW + i * COL] = scaled(x.h[j * ROW + i * COL], f);
-    wait();
+    sync_lanes();
 }
 
 /* Of rows `from` .. N - 1 the first that needs a factor, or N. Lanes have rows. */
@@ -117,7 +117,7 @@ __device__ inline int next_to_balance(const Work &x, int from) {
 
 __device__ inline void balance(Work &x) {
     for (int i = lane(); i < N; i += LANES) x.balance[i * COL] = element_of(1);
-    wait();
+    sync_lanes();
     find_joined(x);
     bool again = true;
     for (int pass = 0; pass < BALANCE_PASSES && again; pass++) {
@@ -136,12 +136,12 @@ __device__ inline void balance(Work &x) {
 __device__ inline void form_z(const Work &x, Element *z) {
     constexpr int DOWN = ASIDE ? N : ROW, RIGHT = ASIDE ? 1 : COL;
     for (int e = lane(); e < N * N; e += LANES) z[e / N * DOWN + e % N * RIGHT] = element_of(e / N == e % N);
-    wait();
+    sync_lanes();
     for (int k = N - 3; k >= 0; k--) {
         const Element *const column = x.h + (k + 1) * ROW + k * COL;
         reflect_lines<false, 1>([&](int i) { return column[i * ROW]; }, x.tau[k * COL], N - k - 1, k + 1, N,
                                 [&](int j, int i) -> Element & { return z[(k + 1 + i) * DOWN + j * RIGHT]; });
-        wait();
+        sync_lanes();
     }
     for (int e = lane(); e < N * N && ASIDE; e += LANES)
         if (e / N < e % N) swap(z[e], z[e % N * N + e / N]);
@@ -155,14 +155,14 @@ __device__ inline void to_hessenberg(Work &x, Element *z) {
         make_reflector_together(column, ROW, count, tau);
         reflect_lines<false, 1>(v, conjugate(*tau), count, 0, count,
                                 [&](int j, int i) -> Element & { return corner[i * ROW + j * COL]; });
-        wait();
+        sync_lanes();
         reflect_lines<true, 1>(v, *tau, count, 0, N,
                                [&](int j, int i) -> Element & { return x.h[j * ROW + (k + 1 + i) * COL]; });
-        wait();
+        sync_lanes();
     }
     if (VECTORS) form_z(x, z);
-    wait();
+    sync_lanes();
     for (int i = 2 + lane(); i < N; i += LANES)
         for (int j = 0; j < i - 1; j++) x.h[i * ROW + j * COL] = element_of(0);
-    wait();
+    sync_lanes();
 }

@@ -41,7 +41,7 @@ template <int N, class Rotate> __device__ inline int orthogonalise(Rotate rotate
                 const int i = t < first ? t : r + 1 + t - first, j = t < first ? r - i : r + N - i;
                 if (i < j) rotated += rotate(i, j);
             }
-            wait();
+            sync_lanes();
         }
         for (int bits = LANES_OF_WARP / 2; bits > 0; bits /= 2)
             rotated += __shfl_xor_sync(same_matrix(), rotated, bits);

@@ -126,7 +126,7 @@ __device__ inline void turn_rows(T (&v)[OWN_ROWS][N], const Turn *turn, const un
         const Turn *const here = staged[k % STAGED].turns;
         const int from = sweeps[k] % END, to = sweeps[k] / END;
         wait_for_copies<STAGED - 2>();
-        wait();
+        sync_lanes();
         fetch(k + STAGED - 1);
 #pragma unroll
         for (int first = 0; first < N - 1; first += TOGETHER) {
@@ -144,7 +144,7 @@ __device__ inline void turn_rows(T (&v)[OWN_ROWS][N], const Turn *turn, const un
         }
     }
     copies_done();
-    wait();
+    sync_lanes();
 }
 
 /* Calls run(i, j, r) of each element of Q that this lane has: row i, which is its r-th. */
@@ -183,7 +183,7 @@ __device__ inline void run_phases(const smm_cuda_args &args, Reduce reduce, Fini
                 Outside &to = *outside_of(m);
                 each_element([&](int i, int j, int) { to.v[j * ROWS + i] = own.vectors()[i * Vectors<N>::PITCH + j]; });
             }
-            wait(); /* for those who still read what is their own */
+            sync_lanes(); /* for those who still read what is their own */
         }
         __syncthreads();
         const int m = threadIdx.x;
@@ -213,7 +213,7 @@ __device__ inline void run_phases(const smm_cuda_args &args, Reduce reduce, Fini
                     if (!done) each_element([&](int i, int j, int r) { at.v[j * ROWS + i] = v[r][j]; });
                 }
                 if (done) finish(own, chain_of(m), first + m, x.back[m], x.left[m], v);
-                wait();
+                sync_lanes();
             }
             __syncthreads();
         } while (!done);

@@ -59,14 +59,14 @@ template <int N> __device__ inline void form_vectors(Vectors<N> &a, const Elemen
         }
         EACH(int i = k + 1 + lane(); i < N; i += LANES)
             a.at(i, k + 1) = i == k + 1 ? difference_of(element_of(1), tau) : product(minus, a.at(k, i));
-        wait();
+        sync_lanes();
     }
     EACH(int i = lane(); i < N; i += LANES) {
         const Element one = element_of(i == 0);
         a.at(0, i) = one;
         a.at(i, 0) = one;
     }
-    wait();
+    sync_lanes();
 }
 
 /* Bit l: what lane l of those of a matrix in this warp says. */
@@ -131,11 +131,11 @@ template <int N, class V, class Find> __device__ inline void sweep(Sweep<N> (&x)
     for (int number = 0;; number++) {
         Sweep<N> &here = x[number % SWEEPS_KEPT], &next = x[(number + 1) % SWEEPS_KEPT];
         if (!BY_BLOCK) find(here, number);
-        wait();
+        sync_lanes();
         if (here.to == 0) break;
         if (BY_BLOCK && lane() < LANES_OF_WARP) find(next, number + 1);
         if (v && !FEW) rotate_rows<N, V::PITCH, V::HEIGHT>(v->x, here, BY_BLOCK ? LANES_OF_WARP : 0);
-        if (!BY_BLOCK) wait();
+        if (!BY_BLOCK) sync_lanes();
     }
 }
 
@@ -149,11 +149,11 @@ template <int N, class Diagonals, class Run> __device__ inline int run_nearby(Di
         own.d[i] = x.d[i];
         if (i + 1 < N) own.e[i] = x.e[i];
     }
-    wait();
+    sync_lanes();
     const int left = run(own);
-    wait();
+    sync_lanes();
     EACH(int i = lane(); i < N; i += LANES) x.d[i] = own.d[i];
-    wait();
+    sync_lanes();
     return left;
 #else
     return run(x);

@@ -20,9 +20,9 @@ __device__ inline void turn(T c, T s, Complex &x, Complex &y) {
 template <class W> __device__ inline void turn_block(W &x, int k, T c, T s) {
     Complex *const rows = x.u + k * ROW;
     EACH(int j = k + lane(); j < N; j += LANES) turn(c, s, rows[j], rows[ROW + j]);
-    wait();
+    sync_lanes();
     EACH(int i = lane(); i <= k + 1; i += LANES) turn(c, -s, x.u[i * ROW + k], x.u[i * ROW + k + 1]);
-    wait();
+    sync_lanes();
 }
 
 /* A block (a b; c a), of which b c is negative, has the eigenvalues a + iw and a - iw, w^2 = -b c, and the vector
@@ -32,7 +32,7 @@ template <class W> __device__ inline void begin_blocks(W &x) {
         const int at = e / N * ROW + e % N;
         x.u[at] = {x.h[at], 0};
     }
-    wait();
+    sync_lanes();
     EACH_STEP(int k = 0; k + 1 < N; k++) {
         const T a = x.h[k * (ROW + 1)], b = x.h[k * (ROW + 1) + 1], below = x.h[(k + 1) * ROW + k];
         if (below == 0) continue;
@@ -44,7 +44,7 @@ template <class W> __device__ inline void begin_blocks(W &x) {
             x.c[k] = c, x.s[k] = s;
             x.u[k * (ROW + 1)] = {a, w}, x.u[(k + 1) * (ROW + 1)] = {a, -w}, x.u[(k + 1) * ROW + k] = {0, 0};
         }
-        wait();
+        sync_lanes();
     }
 }
 
@@ -52,7 +52,7 @@ template <class W> __device__ inline void end_blocks(W &x, bool is_real) {
     EACH_STEP(int k = 0; k + 1 < N; k++)
         if (x.h[(k + 1) * ROW + k] != 0) turn_block(x, k, x.c[k], -x.s[k]);
     EACH(int e = lane(); e < N * N && is_real; e += LANES) x.u[e / N * ROW + e % N].im = 0;
-    wait();
+    sync_lanes();
 }
 #endif
 
@@ -73,7 +73,7 @@ __device__ inline Complex principal_root(Complex z) {
 template <class W> __device__ inline int to_root(W &x) {
     Complex *const u = triangle_of(x);
     for (int j = lane(); j < N; j += LANES) u[j * (ROW + 1)] = principal_root(u[j * (ROW + 1)]);
-    wait();
+    sync_lanes();
     constexpr int OVERFLOWS = 1 << 20; /* more than there are elements */
     int without = 0;
     bool finite = true;
@@ -90,10 +90,10 @@ template <class W> __device__ inline int to_root(W &x) {
             u[i * ROW + j] = y = divided(y, d);
             finite = finite && is_finite(y.re) && is_finite(y.im);
         }
-        wait();
+        sync_lanes();
     }
     if (lane() < N) x.balance[lane()] = element_of(static_cast<T>(finite ? without : without + OVERFLOWS));
-    wait();
+    sync_lanes();
     without = 0;
     EACH(int i = 0; i < min_of(N, LANES); i++) without += static_cast<int>(real_of(x.balance[i]));
     return without % OVERFLOWS + (without >= OVERFLOWS);
@@ -109,16 +109,16 @@ __device__ inline int give_root(W &x, const Element *z, const smm_cuda_args &arg
     if (good) {
         const bool odd = multiply_add(times, times, -back) != 0; /* the root of an odd power of two is inexact */
         if (odd) times = root(product(T(0.5), back));
-        wait(); /* for those that still look for the next window */
+        sync_lanes(); /* for those that still look for the next window */
         EACH(int e = lane(); e < N * N && odd; e += LANES)
             x.h[e / N * ROW + e % N] = scaled(x.h[e / N * ROW + e % N], T(2));
-        wait();
+        sync_lanes();
         begin_blocks(x);
         EACH(int k = 0; k < N; k++) {
             const Complex w = triangle_of(x)[k * (ROW + 1)];
             negative += w.im == 0 && w.re < 0;
         }
-        wait();
+        sync_lanes();
         without = to_root(x);
         end_blocks(x, negative == 0);
     }

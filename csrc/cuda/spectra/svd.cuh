@@ -54,7 +54,7 @@ template <class A> __device__ inline bool load_scaled(Element *to, const A &from
     scale = finite ? scale_for(largest) : T(1);
     EACH(int e = lane(); e < M * N && scale != 1; e += LANES)
         to[e / N * PITCH + e % N] = scaled(to[e / N * PITCH + e % N], scale);
-    wait();
+    sync_lanes();
     return finite;
 }
 
@@ -77,7 +77,7 @@ __device__ inline void sort_rows(Work &w) {
 #pragma unroll
         for (int j = 0; j < N; j++) measure(w.x[i * PITCH + j], largest[i]);
     }
-    wait();
+    sync_lanes();
     EACH(int j = lane(); j < N; j += LANES) {
         T key[M];
 #pragma unroll
@@ -91,7 +91,7 @@ __device__ inline void sort_rows(Work &w) {
                 exchange_if(later, w.x[i * PITCH + j], w.x[(i + 1) * PITCH + j]);
             }
     }
-    wait();
+    sync_lanes();
 }
 
 /* A P = Q R: the columns of A P are sorted by length, and a few rows, too. */
@@ -101,18 +101,18 @@ __device__ inline void reduce(Work &w) {
         EACH(int i = 0; i < M; i++) squares = add_square(w.a[i * PITCH + j], squares);
         w.s[j] = squares;
     }
-    wait();
+    sync_lanes();
     EACH(int j = lane(); j < N; j += LANES) {
         const int place = place_of<N>(w.s, j);
         put(w.perm, place, j);
         EACH(int i = 0; i < M; i++) put(w.x, i * PITCH + place, w.a[i * PITCH + j], i * PITCH, N);
     }
-    wait();
+    sync_lanes();
     if constexpr (M <= JACOBI_MAX) sort_rows(w);
     factor_in_memory<M, N, PITCH>(w.x, w.tau);
     EACH(int e = lane(); e < N * N; e += LANES)
         w.r.at(e / N, e % N) = e / N <= e % N ? w.x[e / N * PITCH + e % N] : element_of(0);
-    wait();
+    sync_lanes();
 }
 
 /* Make rows x and y of R orthogonal, and x the longer. False if |x^T y| <= tolerance |x| |y| already. */
@@ -175,20 +175,20 @@ __device__ inline void bidiagonalise(Work &w) {
         make_reflector_together(x, PITCH, M - k, w.tau + k);
         EACH_STEP(int j = 1 + lane(); j < N - k; j += LANES)
             reflect(x, conjugate(w.tau[k]), x + j, PITCH, PITCH, M - k);
-        wait();
+        sync_lanes();
         if (lane() == 0) w.b.d[k] = real_of(x[0]);
         if (k + 1 == N) break;
         for (int j = 1 + lane(); COMPLEX && j < N - k; j += LANES) x[j] = conjugate(x[j]);
-        if (COMPLEX) wait();
+        if (COMPLEX) sync_lanes();
         make_reflector_together(x + 1, 1, N - k - 1, w.tau + k);
         EACH_STEP(int i = 1 + lane(); i < M - k; i += LANES) reflect_row(x + 1, w.tau[k], x + i * PITCH + 1, N - k - 1);
         if (lane() == 0) w.b.e[k] = real_of(x[1]);
-        wait();
+        sync_lanes();
     }
-    wait(); /* for the last element of the diagonal */
+    sync_lanes(); /* for the last element of the diagonal */
     if constexpr (VECTORS) {
         EACH(int e = lane(); e < N * N; e += LANES) w.r.at(e / N, e % N) = w.x[e / N * PITCH + e % N];
-        wait();
+        sync_lanes();
         form_vectors(w.r, w.tau);
     }
 }
@@ -223,7 +223,7 @@ template <class S> __device__ inline void arrange(Work &w, const S &to, T back) 
         else
             w.s[j] = fabs(w.b.d[j]);
     }
-    wait();
+    sync_lanes();
     EACH(int j = lane(); j < N; j += LANES) {
         const int place = place_of<N>(w.s, j);
         if constexpr (FEW)
@@ -240,7 +240,7 @@ template <class S> __device__ inline void arrange(Work &w, const S &to, T back) 
         }
     }
     if constexpr (FEW) to.template store<1, N>(values);
-    wait();
+    sync_lanes();
 }
 
 /* The same by a thread that has columns of V in registers, where they stay. */
@@ -271,7 +271,7 @@ __device__ inline void form_small(Work &w) {
         give_normalized([&](int i) { return BY_JACOBI || FEW ? Element(v[i * Rows::PITCH]) : w.x[i * PITCH + j]; }, N,
                         [&](int i, Element y) { v[i * Rows::PITCH] = y; });
     }
-    wait();
+    sync_lanes();
 }
 template <class Small> __device__ inline void write_small(Work &w, const Small &to) {
     Element few[FEW ? N * N : 1];
@@ -297,7 +297,7 @@ template <class A> __device__ inline void multiply(Work &w, const A &from, T sca
         }
         w.x[i * PITCH + j] = sum;
     }
-    wait();
+    sync_lanes();
 }
 
 /* The Q of A V = Q R, with the signs that make the diagonal of R positive; columns that no reflector has the place of
@@ -313,7 +313,7 @@ template <class Large> __device__ inline void form_large(Work &w, const Large &t
         else
             to.template column<M>(j, form);
     }
-    wait();
+    sync_lanes();
     form_in_place<M, N, PITCH>(w.x, w.tau);
     EACH(int e = lane(); e < M * N; e += LANES) {
         const Element y = w.x[e / N * PITCH + e % N];

@@ -78,7 +78,7 @@ template <int FROM> __device__ inline void reduce_row(Group &own, T (&a)[TALL_OW
         if (j > k && j < N) row[j] = row[j] - w[r];
         if (j < N) beside[j].w = j > k ? w[r] : T(0);
     });
-    wait();
+    sync_lanes();
     if (k + 1 == N) return;
     make_reflector_together(row + k + 1, 1, N - k - 1, tau);
     each_own([&](int, int j) {
@@ -92,7 +92,7 @@ template <int FROM> __device__ inline void reduce_row(Group &own, T (&a)[TALL_OW
         v[r] = i > k && i < M ? column[i * PITCH] : T(0);
         sum[r] = 0;
     });
-    wait();
+    sync_lanes();
 #pragma unroll
     for (int j = FROM; j < N; j++) {
         const Beside at = beside[j];
@@ -110,7 +110,7 @@ template <int FROM> __device__ inline void reduce_row(Group &own, T (&a)[TALL_OW
             if (i > k && i < M) own.x[i * PITCH + j] = a[r][j];
         });
     }
-    wait();
+    sync_lanes();
 }
 template <int FROM = 0> __device__ inline void reduce_rows(Group &own, T (&a)[TALL_OWN][N], const Chain &b) {
 #pragma unroll 1
@@ -120,20 +120,20 @@ template <int FROM = 0> __device__ inline void reduce_rows(Group &own, T (&a)[TA
 
 /* Columns of N elements in registers to shared memory. */
 template <int HEIGHT> __device__ inline void put_columns(Group &own, const T (&x)[OWN][HEIGHT]) {
-    wait();
+    sync_lanes();
     each_own([&](int r, int j) {
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++)
             if (j < N) own.x[i * PITCH + j] = x[r][i];
     });
-    wait();
+    sync_lanes();
 }
 template <int HEIGHT> __device__ inline void get_columns(const Group &own, T (&x)[OWN][HEIGHT]) {
     each_own([&](int r, int j) {
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++) x[r][i] = j < N ? own.x[i * PITCH + j] : T(0);
     });
-    wait();
+    sync_lanes();
 }
 
 /* B comes to b, and P to own.x. */
@@ -145,7 +145,7 @@ template <class A> __device__ inline T bidiagonalise(Group &own, const A &from, 
 #pragma unroll
         for (int j = 0; j < N; j++) a[r][j] = own.x[min_of(i, M - 1) * PITCH + j];
     });
-    wait();
+    sync_lanes();
     reduce_rows(own, a, b);
     if constexpr (VECTORS) {
         T p[OWN][N];
@@ -173,7 +173,7 @@ __device__ inline void multiply(Group &own, const T (&v)[OWN][N]) {
                     sum[r][i] = k == 0 ? product(a, v[r][k]) : multiply_add(a, v[r][k], sum[r][i]);
                 });
             }
-        wait();
+        sync_lanes();
         each_own([&](int r, int j) {
 #pragma unroll
             for (int i = 0; i < HEIGHT; i++)
@@ -192,10 +192,10 @@ template <int FROM = 0> __device__ inline void factor_columns(Group &own, T (&x)
             for (int i = FROM; i < M; i++)
                 if (j == k) v[i] = i < k ? T(0) : x[r][i];
         });
-        wait();
+        sync_lanes();
         make_reflector_together(v + k, 1, M - k, tau);
         if (lane() == 0) own.lines.s[k] = v[k], v[k] = 1;
-        wait();
+        sync_lanes();
         reflect_columns<FROM>(x, [&](int i) { return v[i]; }, *tau, k);
     }
     if constexpr (FROM + STEP < N) factor_columns<FROM + STEP>(own, x);
@@ -226,15 +226,15 @@ __device__ inline void arrange(Group &own, const Chain &b, T back, const T (&row
     T *const s = own.lines.s;
     int *const places = own.lines.places;
     for (int j = lane(); j < N; j += LANES) s[j] = fabs(b.d[j]);
-    wait();
+    sync_lanes();
     for (int j = lane(); j < N; j += LANES) {
         places[j] = place_of<N>(s, j);
         to.put(0, places[j], product(s[j], back));
     }
     if constexpr (VECTORS) {
-        wait();
+        sync_lanes();
         each_element([&](int i, int j, int r) { own.x[i * PITCH + places[j]] = rows[r][j]; });
-        wait();
+        sync_lanes();
         for (int j = lane(); j < N; j += LANES) {
             T *const v = own.x + j;
             give_normalized([&](int i) { return v[i * PITCH]; }, N, [&](int i, T y) { v[i * PITCH] = y; });

@@ -33,7 +33,7 @@ struct Work {
 /* All threads of the warp, or of the block. */
 __device__ inline void wait_together() {
     if constexpr (BY_BLOCK)
-        wait();
+        sync_lanes();
     else
         __syncwarp();
 }
@@ -67,8 +67,8 @@ __device__ inline int choose(Work &w, int k, int &p) {
     }
 #pragma unroll
     for (int bits = LANES_OF_WARP / 2; bits > 0; bits /= 2) {
-        const T size = across(most, bits);
-        const int i = across(far, bits);
+        const T size = shuffle_xor(most, bits);
+        const int i = shuffle_xor(far, bits);
         if (size > most || (size == most && i < far)) most = size, far = i;
     }
     const Sized found = join_warps(Sized{most, far}, larger_of);
@@ -85,7 +85,7 @@ __device__ inline int choose(Work &w, int k, int &p) {
         }
         const auto larger = [](T x, T y) { return y > x ? y : x; };
 #pragma unroll
-        for (int bits = LANES_OF_WARP / 2; bits > 0; bits /= 2) row = larger(row, across(row, bits));
+        for (int bits = LANES_OF_WARP / 2; bits > 0; bits /= 2) row = larger(row, shuffle_xor(row, bits));
         row = join_warps(row, larger);
         if (unsure && !(own >= product(bound, quotient_of(most, row)))) {
             p = far;

@@ -94,7 +94,7 @@ __device__ inline void solve_several(const T *a, const T *reciprocals, Vector<OW
         substitute<false, TRANSPOSED, TRANSPOSED>(a, reciprocals, x);
     } else if (SMM_OP == SMM_OP_CHO_SOLVE) {
         substitute<true, false, false>(a, reciprocals, x);
-        forget_memory();
+        compiler_barrier();
         substitute<false, true, false>(a, reciprocals, x);
     } else {
         substitute<!UPPER, false, UNIT>(a, reciprocals, x);

@@ -7,9 +7,9 @@ inline unsigned shared_address(const void *x) {
 inline char *emulated_at(unsigned shared) { return emulated_shared + static_cast<int>(shared); }
 inline T *at_shared_address(unsigned x) { return reinterpret_cast<T *>(emulated_at(x)); }
 
-inline void forget_memory() {}
-inline unsigned kept(unsigned x) { return x; }
-template <class X> inline X *kept(X *global) { return global; }
+inline void compiler_barrier() {}
+inline unsigned opaque(unsigned x) { return x; }
+template <class X> inline X *opaque(X *global) { return global; }
 inline int zero_after(T) { return 0; }
 
 inline void emulated_aligned(const void *x, unsigned bytes) {
