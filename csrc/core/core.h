@@ -59,9 +59,9 @@ smm_status smm_plan_call(const smm_call *call, smm_plan *plan);
  * Converted operands lie densely in a thread's buffer, whose address is not known yet: the plan assumes SMM_LINE. The
  * other operands are the caller's. */
 typedef struct smm_tiles {
-    smm_plan plan;                 /* of a tile */
-    char *place[SMM_MAX_OPERANDS]; /* of the caller's operands, in the buffer; NULL: not converted */
-    intptr_t batch, bytes;         /* matrices of a tile; bytes of the buffer */
+    smm_plan plan;                   /* of a tile */
+    char *address[SMM_MAX_OPERANDS]; /* of the caller's operands, in the buffer; NULL: not converted */
+    intptr_t batch, bytes;           /* matrices of a tile; bytes of the buffer */
 } smm_tiles;
 
 smm_status smm_plan_tiles(const smm_plan *whole, smm_tiles *tiles);

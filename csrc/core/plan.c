@@ -540,10 +540,10 @@ smm_status smm_plan_tiles(const smm_plan *whole, smm_tiles *tiles) {
     for (int i = 0; i < x.count; i++) {
         const view *v = &x.of[i];
         const intptr_t size = smm_size_of(tile.op, tile.dtype, i);
-        tiles->place[i] = NULL;
+        tiles->address[i] = NULL;
         if (!smm_is_converted(tile.op, whole->call.dtype, i) || !v->x->data) continue;
-        tiles->place[i] = (char *)SMM_LINE + tiles->bytes;
-        *v->x = dense(v, tiles->place[i], size);
+        tiles->address[i] = (char *)SMM_LINE + tiles->bytes;
+        *v->x = dense(v, tiles->address[i], size);
         const intptr_t count = v->x->batch ? tiles->batch : 1;
         tiles->bytes += (count * v->rows * v->cols * size + SMM_LINE - 1) & -SMM_LINE;
     }

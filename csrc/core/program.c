@@ -137,10 +137,10 @@ static void placeholder_addresses(const smm_program *program, smm_step *step, in
 }
 
 /* Operands of a planned call. If C is column-major, its factors have changed places. */
-static void find_places(planned_step *x) {
-    for (int i = 0; i < SMM_MAX_OPERANDS; i++) x->place[i] = i;
+static void find_positions(planned_step *x) {
+    for (int i = 0; i < SMM_MAX_OPERANDS; i++) x->position[i] = i;
     const int b = smm_roles_of[SMM_OP_MATMUL].b;
-    if (x->plan.swapped) x->place[0] = b, x->place[b] = 0;
+    if (x->plan.swapped) x->position[0] = b, x->position[b] = 0;
 }
 
 static smm_status plan_step(const smm_program *program, planned_step *x, const smm_step *step, intptr_t tile) {
@@ -155,7 +155,7 @@ static smm_status plan_step(const smm_program *program, planned_step *x, const s
         if (smm_is_in_parts(&step->call)) return SMM_ERR_ORDER;
         const smm_status status = smm_plan_call(&x->step.call, &x->plan);
         if (status) return status;
-        find_places(x);
+        find_positions(x);
         return SMM_OK;
     }
     return smm_kernels_of(step->kind == SMM_STEP_CONVERT ? SMM_F32 : step->call.dtype, &x->kernels);

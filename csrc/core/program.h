@@ -10,7 +10,7 @@ typedef struct planned_step {
     smm_plan plan; /* of a call */
     const smm_kernels *kernels;
     int operands;
-    int place[SMM_MAX_OPERANDS]; /* the place of each of the step's operands in the planned call */
+    int position[SMM_MAX_OPERANDS]; /* the place of each of the step's operands in the planned call */
 } planned_step;
 
 /* A loop's carry: the strides of its matrices in memory before the first time and after the last, and where its two

@@ -220,7 +220,7 @@ static void run_tile(run *shared, run_memory *w, intptr_t count, bool outputs) {
         const bool is_call = x->step.kind == SMM_STEP_CALL;
         for (int i = 0; i < x->operands; i++)
             if (x->step.value[i] >= 0)
-                call->operand[is_call ? x->place[i] : i].data = base[x->step.value[i]] + x->step.offset[i];
+                call->operand[is_call ? x->position[i] : i].data = base[x->step.value[i]] + x->step.offset[i];
         call->batch = count;
         if (x->step.kind == SMM_STEP_UNLESS)
             s += has_no_zero(call, &w->grids[s]) ? x->step.skips : 0;

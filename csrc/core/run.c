@@ -267,7 +267,7 @@ static void prefetch_matrices(const smm_call *call, int i, intptr_t q, intptr_t 
 /* Operand i of matrices q .. q+count-1, converted to where it lies in the buffer, or back. */
 static void convert(const smm_job *shared, const smm_call *call, int i, intptr_t q, intptr_t count, char *buffer,
                     bool back) {
-    char *const dense = buffer + (shared->tiles->place[i] - (char *)SMM_LINE);
+    char *const dense = buffer + (shared->tiles->address[i] - (char *)SMM_LINE);
     const int stored = call->dtype - SMM_COMPUTED_TYPES;
     const smm_kernels *kernels = shared->plan->kernels;
     intptr_t rows, cols;
@@ -289,7 +289,7 @@ static void run_tiles(smm_job *shared, const smm_call *call, intptr_t first, int
     smm_call tile = tiles->plan.call;
     tile.failed = call->failed;
     for (int i = 0; i < operation->count; i++)
-        if (tiles->place[i]) tile.operand[i].data = buffer + ((char *)tile.operand[i].data - (char *)SMM_LINE);
+        if (tiles->address[i]) tile.operand[i].data = buffer + ((char *)tile.operand[i].data - (char *)SMM_LINE);
     for (intptr_t q = first; q < last; q += tiles->batch) {
         const intptr_t count = tile.batch = min_of(tiles->batch, last - q);
         for (int i = 0; i < operation->count; i++) {
@@ -297,7 +297,7 @@ static void run_tiles(smm_job *shared, const smm_call *call, intptr_t first, int
             const bool is_read = operation->operand[i].direction & SMM_READ || (updates && x == &call->matmul.c);
             if (!smm_is_converted(call->op, call->dtype, i))
                 tile.operand[i].data = smm_at(x, q, 0, 0);
-            else if (is_read && tiles->place[i] && (x->batch || q == first))
+            else if (is_read && tiles->address[i] && (x->batch || q == first))
                 convert(shared, call, i, q, count, buffer, false);
         }
         const intptr_t next = min_of(tiles->batch, last - q - count);
@@ -307,7 +307,7 @@ static void run_tiles(smm_job *shared, const smm_call *call, intptr_t first, int
         run_matrices(shared, &tile, 0, count, workspace);
         check_info(&tile, 0, count);
         for (int i = 0; i < operation->count; i++)
-            if (operation->operand[i].direction & SMM_WRITTEN && tiles->place[i])
+            if (operation->operand[i].direction & SMM_WRITTEN && tiles->address[i])
                 convert(shared, call, i, q, count, buffer, true);
     }
 }

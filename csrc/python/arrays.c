@@ -66,7 +66,7 @@ void smm_take_number(smm_arrays *x, int i) { x->array[i] = (smm_array){.ndim = -
 void smm_place_numbers(smm_arrays *x, const double _Complex number[], double own[][2]) {
     for (int i = 0; i < x->s->inputs; i++) {
         if (x->array[i].ndim >= 0) continue;
-        const int place = x->s->place[i];
+        const int place = x->s->position[i];
         const smm_dtype dtype = smm_type_of(x->call.op, x->call.dtype, place), real = smm_dtypes[dtype].real;
         char *const to = (char *)own[place];
         const int32_t integer = (int32_t)creal(number[place]);
@@ -104,7 +104,7 @@ bool smm_fits_shape(const smm_arrays *x, int i) {
 /* A vector is a column; where the gufunc says so, a row. */
 static void describe_matrix(smm_arrays *x, int i, int batch_dims) {
     const smm_array *array = &x->array[i];
-    smm_operand *to = &x->call.operand[x->s->place[i]];
+    smm_operand *to = &x->call.operand[x->s->position[i]];
     to->data = array->data;
     for (int d = 0, at = batch_dims; d < x->s->core[i]; d++) {
         if (is_absent(x, i, d)) continue;
@@ -127,7 +127,7 @@ bool smm_describe(smm_arrays *x) {
         for (int i = 0; i < s->operands; i++) {
             const smm_array *array = &x->array[i];
             const int own = batch_dims[i] - 1 - d;
-            if (own >= 0 && array->shape[own] != 1) stride[s->place[i]] = array->strides[own] * array->unit;
+            if (own >= 0 && array->shape[own] != 1) stride[s->position[i]] = array->strides[own] * array->unit;
         }
         if (!smm_add_dimension(&x->outer, x->extent[d], stride)) return false;
     }

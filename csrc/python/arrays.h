@@ -46,7 +46,7 @@ bool smm_take_mixture(smm_arrays *x, int i, int dtype);
 /* Of which type the numbers of operand i are. */
 static inline smm_dtype smm_dtype_in(const smm_arrays *x, int i) {
     const smm_dtype dtype = x->call.dtype;
-    return x->pairs >> x->s->place[i] & 1 ? smm_dtypes[dtype].complex_of : dtype;
+    return x->pairs >> x->s->position[i] & 1 ? smm_dtypes[dtype].complex_of : dtype;
 }
 /* Whether a Python object is a NumPy array for input i. */
 static inline bool smm_fits(smm_arrays *x, int i, PyObject *array) {

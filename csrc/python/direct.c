@@ -96,7 +96,7 @@ static PyObject *direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t nargs
     smm_call *const call = &x.call;
     const int last = s->operands - 1;
     const bool only_failures =
-        s->place[last] == smm_roles_of[g->op].info && nargs <= last && !smm_current_hook; /* which do not look */
+        s->position[last] == smm_roles_of[g->op].info && nargs <= last && !smm_current_hook; /* which do not look */
     bool some_failed = false;
     if (only_failures) call->failed = &some_failed;
     const bool aside = only_failures && is_single(&x); /* info is no array unless the matrix failed */

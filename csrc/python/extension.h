@@ -66,7 +66,7 @@ typedef struct smm_gufunc {
 typedef struct smm_signature {
     int inputs, operands, dimensions;
     char dimension[3];                  /* m, n, k in order of first appearance */
-    int place[SMM_MAX_OPERANDS];        /* of each operand, that among the operation's; */
+    int position[SMM_MAX_OPERANDS];     /* of each operand, that among the operation's; */
     int core[SMM_MAX_OPERANDS];         /* its core dimensions, */
     char dims[SMM_MAX_OPERANDS][2];     /* and which they are; */
     bool optional[SMM_MAX_OPERANDS][2]; /* and whether an operand may lack them ("?") */

@@ -110,7 +110,7 @@ static size_t write_dimensions(char *to, const smm_gufunc *g, const smm_operand_
 static void write_signature(char *to, const smm_gufunc *g, const smm_signature *s) {
     for (int i = 0; i < s->operands; i++) {
         if (i) to += sprintf(to, "%s", i == s->inputs ? "->" : ",");
-        to += write_dimensions(to, g, &smm_operations[g->op].operand[s->place[i]]);
+        to += write_dimensions(to, g, &smm_operations[g->op].operand[s->position[i]]);
     }
 }
 
@@ -132,7 +132,7 @@ smm_signature smm_read_signature(const smm_gufunc *g, char text[SMM_SIGNATURE_LE
         const int direction = operation->operand[i].direction;
         if (direction & SMM_OPTIONAL && !g->whole) continue;
         if (i == smm_roles_of[g->op].b) s.b = s.operands;
-        s.place[s.operands++] = i;
+        s.position[s.operands++] = i;
         if (direction & SMM_READ) s.inputs = s.operands;
     }
     if (g->signature)
@@ -165,7 +165,7 @@ const smm_gufunc *smm_gufunc_named(const char *name, size_t length) {
 const smm_signature *smm_signature_of(const smm_gufunc *g) { return &signatures[g - gufuncs]; }
 
 smm_element smm_element_of(const smm_gufunc *g, int i) {
-    return smm_operations[g->op].operand[smm_signature_of(g)->place[i]].element;
+    return smm_operations[g->op].operand[smm_signature_of(g)->position[i]].element;
 }
 
 bool smm_is_integer(const smm_gufunc *g, int i) { return smm_element_of(g, i) == SMM_INT32; }
@@ -179,7 +179,7 @@ static int numpy_types[SMM_DTYPE_COUNT] = {
 
 int smm_numpy_type(const smm_gufunc *g, int i, smm_dtype dtype) {
     if (smm_is_integer(g, i)) return NPY_INT32;
-    return numpy_types[smm_type_of(g->op, dtype, smm_signature_of(g)->place[i])];
+    return numpy_types[smm_type_of(g->op, dtype, smm_signature_of(g)->position[i])];
 }
 
 int smm_dtype_of_numpy(int type) {
@@ -253,7 +253,7 @@ smm_call smm_call_of_loop(const smm_gufunc *g, const smm_signature *s, smm_dtype
     smm_finish_sizes(&call, g);
     const npy_intp *core = strides + s->operands;
     for (int i = 0; i < s->operands; core += s->core[i++]) {
-        smm_operand *x = &call.operand[s->place[i]];
+        smm_operand *x = &call.operand[s->position[i]];
         *x = (smm_operand){.data = data[i], .batch = strides[i]};
         if (s->core[i] > 1)
             x->row = core[0], x->col = core[1];
@@ -314,7 +314,7 @@ static int dtype_of_common(const PyArray_DTypeMeta *common) {
 }
 
 static PyArray_DTypeMeta *meta_of(const smm_gufunc *g, int i, smm_dtype dtype, unsigned pairs) {
-    const bool is_pair = pairs >> smm_signature_of(g)->place[i] & 1;
+    const bool is_pair = pairs >> smm_signature_of(g)->position[i] & 1;
     return dtype_meta(smm_numpy_type(g, i, is_pair ? smm_dtypes[dtype].complex_of : dtype));
 }
 

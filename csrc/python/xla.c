@@ -105,7 +105,7 @@ static int xla_type(const smm_gufunc *g, int i, smm_dtype dtype) {
 #undef ROW
     };
     if (smm_is_integer(g, i)) return XLA_INT32;
-    return types[smm_type_of(g->op, dtype, smm_signature_of(g)->place[i])];
+    return types[smm_type_of(g->op, dtype, smm_signature_of(g)->position[i])];
 }
 
 /* The element type of a gufunc's call whose operand i, a number, is x; -1: it has none such. */

@@ -282,7 +282,7 @@ void smm_turn_largest(smm_dtype t, number *x, intptr_t count) {
 _Static_assert(offsetof(smm_call, eigh.w) == offsetof(smm_call, eigvalsh.w), "EIGVALSH has the w of EIGH");
 
 /* Ascending, equal eigenvalues in the order in which they were found. */
-static intptr_t place_of_value(const spectrum *x, intptr_t j) {
+static intptr_t rank_of_value(const spectrum *x, intptr_t j) {
     intptr_t place = 0;
     for (intptr_t i = 0; i < x->n; i++) place += x->d[i] < x->d[j] || (i < j && x->d[i] == x->d[j]);
     return place;
@@ -305,7 +305,7 @@ void smm_reference_eigh(const smm_call *call) {
         }
         const bool bad = isnan(back) || info;
         for (intptr_t j = 0; j < n; j++) {
-            const intptr_t place = bad ? j : place_of_value(&s, j);
+            const intptr_t place = bad ? j : rank_of_value(&s, j);
             number v[SMM_MAX_ORDER];
             put(&call->eigh.w, s.dtype, q, place, 0, bad ? NAN : round_in(s.dtype, s.d[j] * back) + 0.0);
             if (call->op != SMM_OP_EIGH) continue;

@@ -20,7 +20,7 @@ import smallmm
 from .._base.errors import shown
 from .._base.options import flag, integer
 from .._gpu.device import to_host
-from .contenders import ON_DEVICE, ON_HOST, PEERS, Contender, Place, our_own, place_of
+from .contenders import ON_DEVICE, ON_HOST, PEERS, BenchDevice, Contender, bench_device, our_own
 from .operations import NUMBERS, OPERATIONS, Operation, Stack, bytes_of, sizes_of, stack, validate
 from .plots import OURS, draw_times, legend, over_orders
 from .progress import tqdm
@@ -302,7 +302,7 @@ def bench(
         raise ValueError(f"bench: seconds is {shown(seconds)}; expected a number >= 0")
     if show is not None and not callable(show):
         raise TypeError(f"bench: show is {shown(show)}; expected a function")
-    place = place_of(device)
+    place = bench_device(device)
     left_out: dict[str, str] = {}
     contenders = [our_own()]
     for name in ON_HOST if device == "cpu" else ON_DEVICE:
@@ -341,7 +341,7 @@ def _case(
     dtype: str,
     n: int,
     batch: int | None,
-    place: Place,
+    place: BenchDevice,
     contenders: list[Contender],
     left_out: dict[str, str],
     budget_s: float,

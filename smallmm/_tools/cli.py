@@ -22,7 +22,7 @@ import smallmm
 from .._gpu.tuned import open_without_waiting
 from .._patching import run as _run
 from . import bench, operations
-from .contenders import DEVICE, place_of
+from .contenders import DEVICE, bench_device
 
 PROGRAM = "python -m smallmm"
 
@@ -177,7 +177,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_tune(options: argparse.Namespace) -> None:
-    place = place_of(options.device, "tune")
+    place = bench_device(options.device, "tune")
     op = operations.OPERATIONS[options.function]
     for dtype in dict.fromkeys(options.dtype):
         for n in dict.fromkeys(n for orders in options.n for n in orders):

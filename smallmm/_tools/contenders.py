@@ -182,7 +182,7 @@ class NoDevice(RuntimeError):
     """The device that was asked for is not there, or nothing that makes arrays on it."""
 
 
-class Place(NamedTuple):
+class BenchDevice(NamedTuple):
     """Where operands lie: how they get there, and how to wait for a result."""
 
     name: str
@@ -196,18 +196,18 @@ def finish(last: Any) -> None:
         getattr(x, "block_until_ready", lambda: None)()
 
 
-def place_of(device: str, op: str = "bench") -> Place:
+def bench_device(device: str, op: str = "bench") -> BenchDevice:
     """The host, or a GPU through PyTorch or else CuPy."""
     if not isinstance(device, str) or not DEVICE.fullmatch(device):
         raise ValueError(f"{op}: device is {shown(device)}; expected 'cpu', 'cuda' or 'cuda:1'")
     if device == "cpu":
-        return Place("cpu", lambda x: x, lambda last: None)
+        return BenchDevice("cpu", lambda x: x, lambda last: None)
     index = int(device.partition(":")[2] or 0)
     name = f"{smallmm.cuda.device_name(index)} (cuda:{index})"
     try:
         import torch
     except ImportError:
-        return _cupy_place(index, name, op)
+        return _cupy_device(index, name, op)
     seen = torch.cuda.device_count()
     if index >= seen:
         raise NoDevice(f"{op}: there is no {device} for PyTorch {torch.__version__}, which sees {seen} GPUs")
@@ -218,10 +218,10 @@ def place_of(device: str, op: str = "bench") -> Place:
         finish(last)
         torch.cuda.synchronize()
 
-    return Place(name, lambda x: torch.from_numpy(x).to(place), wait)
+    return BenchDevice(name, lambda x: torch.from_numpy(x).to(place), wait)
 
 
-def _cupy_place(index: int, name: str, op: str) -> Place:
+def _cupy_device(index: int, name: str, op: str) -> BenchDevice:
     try:
         import cupy
     except ImportError:
@@ -232,4 +232,4 @@ def _cupy_place(index: int, name: str, op: str) -> Place:
         finish(last)
         cupy.cuda.get_current_stream().synchronize()
 
-    return Place(name, cupy.asarray, wait)
+    return BenchDevice(name, cupy.asarray, wait)

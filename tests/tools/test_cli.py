@@ -14,7 +14,7 @@ import pytest
 import smallmm
 from smallmm._tools import bench, operations, timing
 from smallmm._tools import cli as _cli
-from smallmm._tools.contenders import Place
+from smallmm._tools.contenders import BenchDevice
 
 COMMANDS = ("bench", "tune", "info", "cache", "demo", "run", "patch")
 SMALL = ("bench", "--op", "matmul", "solve", "--n", "2-3", "--dtype", "f64", "--seconds", "0.05")
@@ -374,7 +374,9 @@ class TestTune:
             called.append((arguments[0], *(x.shape for x in arguments[1:]), options))
             return "found"
 
-        monkeypatch.setattr(_cli, "place_of", lambda *_: Place("a GPU", lambda x: x, lambda _: None))
+        monkeypatch.setattr(
+            _cli, "bench_device", lambda *_: BenchDevice("a GPU", lambda x: x, lambda _: None)
+        )
         monkeypatch.setattr(smallmm, "tune", tune, raising=False)
         code, out, _ = cli("tune", "solve_pos", "--n", "2-3", "--batch", "5", "--top", "7", "--no-save")
         options = {"top": 7, "seconds": 30, "save": False, "assume_a": "pos"}

@@ -85,7 +85,7 @@ __device__ inline void fetch_ahead(const smm_cuda_args &args, const smm_cuda_ope
 }
 
 /* The places of A, B and C, for x = 0, 1, 2. */
-__host__ __device__ constexpr int place_of_abc(int x) { return x == 0 ? SMM_A : x == 1 ? SMM_B : SMM_C; }
+__host__ __device__ constexpr int operand_of_abc(int x) { return x == 0 ? SMM_A : x == 1 ? SMM_B : SMM_C; }
 
 /* Offset in elements of matrix q of an operand with arbitrary strides. */
 __device__ inline long long offset_of(const smm_cuda_args &args, const smm_cuda_operand &x, long long q) {

@@ -28,7 +28,7 @@ __device__ inline float quick_reciprocal(float x) {
 
 /* Where k exchanges bring a row that no kernel moves. Exchange t puts the row that was in place t where its pivot row
  * came from, which the exchanges before t had brought there in the same way. */
-template <class PivotRow> __device__ inline int place_of(int row, int k, PivotRow pivot_row) {
+template <class PivotRow> __device__ inline int position_of(int row, int k, PivotRow pivot_row) {
 #pragma unroll 1
     while (row < k) row = pivot_row(row);
     return row;

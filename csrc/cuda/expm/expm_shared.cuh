@@ -9,7 +9,7 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
-#include "place.cuh"
+#include "operand_view.cuh"
 #include "expm.cuh"
 
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
@@ -18,6 +18,6 @@ static_assert(SMM_SHARED == (OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the plan c
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     with_work<Work, MATRICES, true>(args, [&](Work &w, long long q) {
-        expm(w, Place<false, Stored>(args, SMM_A, q), Place<false, Stored>(args, SMM_C, q));
+        expm(w, OperandView<false, Stored>(args, SMM_A, q), OperandView<false, Stored>(args, SMM_C, q));
     });
 }

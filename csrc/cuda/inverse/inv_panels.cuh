@@ -109,7 +109,7 @@ template <class Load> __device__ inline Outcome work_out(const MatrixWorkspace &
         sync_lanes();
         const SingularityTest test = eliminate(o);
         if (confirmed || !test.is_suspect()) {
-            find_places(o);
+            find_positions(o);
             outcome.is_nan = isinf(test.size);
             break;
         }

@@ -108,7 +108,7 @@ struct Pivots {
         int place[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            place[r] = mask[r] ? place_of(row_of(r), k, [&](int t) { return pivot_rows[t]; }) : N;
+            place[r] = mask[r] ? position_of(row_of(r), k, [&](int t) { return pivot_rows[t]; }) : N;
             if (mask[r]) search.consider(isnan(x[r]) && place[r] != k ? 0 : magnitude(x[r]), place[r]);
         }
 #pragma unroll 1

@@ -202,7 +202,7 @@ struct Pivots {
             if (!(waiting >> row & 1)) continue;
             T x[STEPS];
             panel.find(x, row * N, s);
-            const int place = place_of(row, k + s, [&](int t) { return begin[t * OF_WARP] / N; });
+            const int place = position_of(row, k + s, [&](int t) { return begin[t * OF_WARP] / N; });
             const auto size = isnan(x[s]) && place != k + s ? 0 : magnitude(x[s]);
             if (size > largest || (size == largest && place < first)) largest = size, chosen = row, first = place;
         }

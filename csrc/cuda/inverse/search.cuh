@@ -41,7 +41,7 @@ struct Pivots {
 
     /* The largest magnitude, of equals the first in place. NaN is chosen only if it is in place k. */
     __device__ void choose_by_all_bits(T x, int k, Row *pivot_rows) {
-        const int place = mask ? place_of(row(), k, [&](int t) { return pivot_rows[t]; }) : N;
+        const int place = mask ? position_of(row(), k, [&](int t) { return pivot_rows[t]; }) : N;
         Search search = {mask && !(isnan(x) && place != k) ? magnitude(x) : 0, place};
 #pragma unroll 1
         for (int bits = 16; bits > 0; bits /= 2) search.consider_found(bits);

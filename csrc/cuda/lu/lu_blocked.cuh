@@ -173,7 +173,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     for (int x = 0; x < 3; x++) {
         where[x] = all_where[x] + (LIE_FLAT ? 0 : warp * PER_WARP);
         if (!LIE_FLAT && threadIdx.x % 32 < count)
-            where[x][threadIdx.x % 32] = offset_of(args, args.operand[place_of_abc(x)], first + threadIdx.x % 32);
+            where[x][threadIdx.x % 32] = offset_of(args, args.operand[operand_of_abc(x)], first + threadIdx.x % 32);
     }
     __syncwarp();
     stage<N, N, PITCH, SMM_SOURCE_A, SMM_ORDER_A>(images, args.operand[SMM_A], first, count, N, where[0]);

@@ -96,7 +96,7 @@ __device__ __noinline__ void take_careful_step(CarefulStep &step, int k, int j) 
     for (int r = 0; r < ROWS; r++) {
         place[r] = -1;
         if (step.mask[r] <= ROW_BITS) continue;
-        place[r] = place_of(lane() + LANES * r, j, [&](int t) { return pivot_row(step.found, t); });
+        place[r] = position_of(lane() + LANES * r, j, [&](int t) { return pivot_row(step.found, t); });
         column[place[r] * PITCH] = step.x[r];
     }
     __syncwarp();
@@ -186,7 +186,7 @@ template <int WIDTH> __device__ inline void factor_panel(Panel &panel, T *a, int
         if (k + LANES * r >= N) continue;
         unsigned place = i;
         if (LANES * r < WIDTH && i < WIDTH) {
-            /* Exchange i puts the row in place i where its pivot row comes from, as place_of() says. */
+            /* Exchange i puts the row in place i where its pivot row comes from, as position_of() says. */
             place = pivot_row(panel.found, i);
             if (LISTS) {
 #pragma unroll

@@ -226,17 +226,17 @@ struct Rows {
  * done. */
 template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Complex (&x)[N], const SharedMatrix &o) {
     constexpr int COUNT = min_of(PANEL, N - BEGIN), REST = BEGIN + COUNT;
-    const auto place = [](int step) { return UPPER ? N - 1 - step : step; };
+    const auto index = [](int step) { return UPPER ? N - 1 - step : step; };
 #pragma unroll TURNS
     for (int t = 0; t < COUNT; t += WIDTH) {
-        const int k = place(BEGIN + t), first = UPPER ? k - (WIDTH - 1) : k;
+        const int k = index(BEGIN + t), first = UPPER ? k - (WIDTH - 1) : k;
         Complex now[WIDTH];
 #pragma unroll
         for (int e = 0; e < WIDTH; e++) {
-            const int row = place(BEGIN + t + e);
-            now[e] = x[place(BEGIN + e)];
+            const int row = index(BEGIN + t + e);
+            now[e] = x[index(BEGIN + e)];
 #pragma unroll
-            for (int d = 0; d < e; d++) now[e] = multiply_subtract(o.a(row, place(BEGIN + t + d)), now[d], now[e]);
+            for (int d = 0; d < e; d++) now[e] = multiply_subtract(o.a(row, index(BEGIN + t + d)), now[d], now[e]);
             if (UPPER) now[e] = by_pivot(now[e], o.inverse(row), o.a(row, row));
         }
         const auto less = [&](int row, Complex y) {
@@ -247,13 +247,13 @@ template <bool UPPER, int BEGIN = 0> __device__ inline void substitute(Complex (
         };
 #pragma unroll
         for (int s = WIDTH; s < COUNT; s++) {
-            const Complex was = x[place(BEGIN + s)], y = less(place(BEGIN + min_of(t + s, COUNT - 1)), was);
-            x[place(BEGIN + s - WIDTH)] = select(t + s < COUNT, y, was);
+            const Complex was = x[index(BEGIN + s)], y = less(index(BEGIN + min_of(t + s, COUNT - 1)), was);
+            x[index(BEGIN + s - WIDTH)] = select(t + s < COUNT, y, was);
         }
 #pragma unroll
-        for (int e = 0; e < WIDTH; e++) x[place(REST - WIDTH + e)] = now[e];
+        for (int e = 0; e < WIDTH; e++) x[index(REST - WIDTH + e)] = now[e];
 #pragma unroll
-        for (int s = REST; s < N; s++) x[place(s)] = less(place(s), x[place(s)]);
+        for (int s = REST; s < N; s++) x[index(s)] = less(index(s), x[index(s)]);
     }
     if constexpr (REST < N) substitute<UPPER, REST>(x, o);
 }
@@ -275,29 +275,29 @@ __device__ inline void solve(const SharedMatrix &o) {
 }
 
 /* Start copying numbers of the block's matrices, COLS columns from `column` on, to place(q, i, j). */
-template <int SOURCE, int ORDER, int COLS, class Place>
+template <int SOURCE, int ORDER, int COLS, class Address>
 __device__ inline void stage(const smm_cuda_args &args, int which, long long first, int count, long long column,
-                             long long columns, Place place) {
+                             long long columns, Address address) {
     if constexpr (ALIGNED && SOURCE == SMM_SOURCE_FLAT && ORDER == SMM_ORDER_ROW && COLS % WIDEST == 0) {
         const Complex *from = static_cast<const Complex *>(args.operand[which].data) + first * (N * COLS);
         for (int e = threadIdx.x * WIDEST; e < count * (N * COLS); e += THREADS * WIDEST)
-            copy<WIDEST>(&place(e / (N * COLS), e / COLS % N, e % COLS), from + e);
+            copy<WIDEST>(&address(e / (N * COLS), e / COLS % N, e % COLS), from + e);
     } else
         for_elements<THREADS, SOURCE, ORDER, N * COLS, N, COLS>(args, which, first, count, 0, column,
                                                                 [&](const Complex *from, int q, int i, int j) {
                                                                     if (column + j < columns)
-                                                                        copy<1>(&place(q, i, j), from);
+                                                                        copy<1>(&address(q, i, j), from);
                                                                 });
 }
 /* Write them back; infos: of each matrix of the block. */
-template <int COLS, class Place>
+template <int COLS, class Address>
 __device__ inline void unstage(const smm_cuda_args &args, long long first, int count, long long column,
-                               long long columns, const int *infos, Place place) {
+                               long long columns, const int *infos, Address address) {
     if constexpr (ALIGNED && SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW && COLS % WIDEST == 0) {
         Complex *to = static_cast<Complex *>(args.operand[SMM_C].data) + first * (N * COLS);
         for (int e = threadIdx.x * WIDEST; e < count * (N * COLS); e += THREADS * WIDEST) {
             const int q = e / (N * COLS);
-            Vector<WIDEST, Complex> v = load<WIDEST>(&place(q, e / COLS % N, e % COLS));
+            Vector<WIDEST, Complex> v = load<WIDEST>(&address(q, e / COLS % N, e % COLS));
 #pragma unroll
             for (int x = 0; x < WIDEST; x++) v.x[x] = select(infos[q], not_an_element(), v.x[x]);
             store<WIDEST>(to + e, v);
@@ -305,7 +305,7 @@ __device__ inline void unstage(const smm_cuda_args &args, long long first, int c
     } else
         for_elements<THREADS, SMM_SOURCE_C, SMM_ORDER_C, N * COLS, N, COLS>(
             args, SMM_C, first, count, 0, column, [&](Complex *to, int q, int i, int j) {
-                if (column + j < columns) *to = infos[q] ? not_an_element() : place(q, i, j);
+                if (column + j < columns) *to = infos[q] ? not_an_element() : address(q, i, j);
             });
 }
 

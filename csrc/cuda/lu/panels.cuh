@@ -6,8 +6,9 @@
  * columns, and goes on with that panel meanwhile. An element takes its products in the order of the columns. */
 
 constexpr int ROWS = ceil_div(M, 32), OTHER_WARPS = LANES / 32 - 1, HEIGHT = 8, VECTORS = PANEL / WIDEST;
-constexpr int NO_PLACE = 255;
-static_assert(M < NO_PLACE && 32 % PANEL == 0 && PANEL % WIDEST == 0, "panels are whole vectors, and end with warps");
+constexpr int NO_POSITION = 255;
+static_assert(M < NO_POSITION && 32 % PANEL == 0 && PANEL % WIDEST == 0,
+              "panels are whole vectors, and end with warps");
 
 /* --- a panel in registers --- */
 
@@ -80,16 +81,16 @@ struct Panel {
      * in place k. */
     __device__ int find(int t, int k) const {
         decltype(magnitude(T(0))) most = 0;
-        int at = NO_PLACE;
+        int at = NO_POSITION;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const T size = size_of(x[r][t]), infinity = static_cast<T>(__longlong_as_double(0x7ff0000000000000));
             const auto key = !isnan(size) ? magnitude(size) : place[r] == k ? magnitude(infinity) : 0;
-            if (place[r] >= k && (at == NO_PLACE || key > most || (key == most && place[r] < at)))
+            if (place[r] >= k && (at == NO_POSITION || key > most || (key == most && place[r] < at)))
                 most = key, at = place[r];
         }
         const auto largest = largest_of_warp(most);
-        return NO_PLACE - __reduce_max_sync(WARP, most == largest ? unsigned(NO_PLACE - at) : 0u);
+        return NO_POSITION - __reduce_max_sync(WARP, most == largest ? unsigned(NO_POSITION - at) : 0u);
     }
 
     /* The row in place p comes to all lanes, and exchanges its place with that in k. */
@@ -188,7 +189,7 @@ __device__ inline void subtract(const MatrixWorkspace &o, int height, int width,
 /* --- places --- */
 
 /* Where the exchanges of all steps bring a row. */
-__device__ inline int place_of_row(const MatrixWorkspace &o, int row) {
+__device__ inline int position_of_row(const MatrixWorkspace &o, int row) {
 #pragma unroll 8
     for (int k = 0; k < N; k++) {
         const int p = o.pivot(k);
@@ -196,7 +197,7 @@ __device__ inline int place_of_row(const MatrixWorkspace &o, int row) {
     }
     return row;
 }
-__device__ inline void find_places(const MatrixWorkspace &o) {
-    for (int i = lane(); i < N; i += LANES) o.integers[N + i] = place_of_row(o, i);
+__device__ inline void find_positions(const MatrixWorkspace &o) {
+    for (int i = lane(); i < N; i += LANES) o.integers[N + i] = position_of_row(o, i);
     sync_lanes();
 }

@@ -233,7 +233,7 @@ template <bool BACKWARDS> __device__ inline void exchange_rows(const MatrixWorks
     const int c = min_of(lane() % SIDE_BY_SIDE, max_of(COLUMNS, 1) - 1), down = lane() / SIDE_BY_SIDE;
     const bool mine = lane() % SIDE_BY_SIDE < COLUMNS;
     Element x[TURNS];
-    find_places(o);
+    find_positions(o);
 #pragma unroll
     for (int turn = 0; turn < TURNS; turn++) {
         const int i = min_of(down + turn * ROWS_AT_ONCE, N - 1);

@@ -19,7 +19,7 @@ template <int LINES, bool ALONG> struct Layout {
     /* Neighbours in shared memory that are neighbours in memory, too, at most. */
     static constexpr int TOGETHER = !COPIES || (ALONG && !AS_IT_LIES) || (ALONG ? DEPTH : LINES) % WIDEST ? 1 : WIDEST;
 
-    __device__ static constexpr int place(int line, int term) {
+    __device__ static constexpr int position(int line, int term) {
         return AS_IT_LIES ? line * PITCH + term : term * PITCH + line;
     }
 };
@@ -49,10 +49,10 @@ template <int LINES, bool ALONG, int W> struct Panel : Layout<LINES, ALONG> {
 
     /* Where a lane's elements are in an image: the first one, and how much further others. */
     __device__ static Element *own(Element *image, int lane) {
-        return base(image + Layout<LINES, ALONG>::place(line(lane, 0), term(lane, 0)));
+        return base(image + Layout<LINES, ALONG>::position(line(lane, 0), term(lane, 0)));
     }
     __device__ static constexpr int further(int t, int l) {
-        return Layout<LINES, ALONG>::place(lines_on(l), terms_on(t));
+        return Layout<LINES, ALONG>::position(lines_on(l), terms_on(t));
     }
     /* From memory to own(), the first `count` of W elements; zeros take the place of the others. */
     __device__ void bring(Element *to, int lane, int t, int l, const Stored *from, int count) {

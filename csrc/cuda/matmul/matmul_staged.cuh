@@ -29,7 +29,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
 
     if (LIE_ANYHOW) {
         for (int q = threadIdx.x; q < count; q += THREADS)
-            for (int x = 0; x < 3; x++) where[x][q] = offset_of(args, args.operand[place_of_abc(x)], first + q);
+            for (int x = 0; x < 3; x++) where[x][q] = offset_of(args, args.operand[operand_of_abc(x)], first + q);
         __syncthreads();
     }
     Element *image_a = shared, *image_b = shared + ImageA::ELEMENTS;

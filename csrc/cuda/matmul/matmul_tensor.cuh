@@ -24,7 +24,7 @@ typedef unsigned short Bits; /* of an element */
 template <int LINES, bool ALONG> struct Panel {
     static constexpr int RUNS = ALONG ? LINES : DEPTH, RUN = ALONG ? DEPTH : LINES;
     static constexpr int PITCH = RUN + 8, ELEMENTS = RUNS * PITCH;
-    __device__ static constexpr int place(int line, int term) {
+    __device__ static constexpr int position(int line, int term) {
         return ALONG ? line * PITCH + term : term * PITCH + line;
     }
 
@@ -80,7 +80,7 @@ template <int LINES, bool ALONG> struct Panel {
             at += (beside ? 0 : TEAMS) * panel.run_step() + (beside ? 1 : 1 - EACH) * TEAM * W * panel.step();
         }
         __device__ bool exists() const { return RUNS % TEAMS == 0 || run < RUNS; }
-        __device__ int place() const { return run * PITCH + element; }
+        __device__ int position() const { return run * PITCH + element; }
     };
     template <int W, bool EVEN> __device__ void copy_runs(Bits *panel, int runs, int length) const {
         Part<W> part(*this);
@@ -89,7 +89,7 @@ template <int LINES, bool ALONG> struct Panel {
             const int some = EVEN              ? (runs > 0 && length > 0 ? W : 0)
                              : part.run < runs ? max_of(0, min_of(length - part.element, W))
                                                : 0;
-            if (part.exists()) copy_some<2 * W>(panel + part.place(), part.at, 2 * some);
+            if (part.exists()) copy_some<2 * W>(panel + part.position(), part.at, 2 * some);
             part.advance(*this, e);
         }
     }
@@ -107,7 +107,7 @@ template <int LINES, bool ALONG> struct Panel {
             }
 #pragma unroll
             for (int e = 0; e < AT_ONCE; e++) {
-                if (write.exists()) panel[write.place()] = x[e];
+                if (write.exists()) panel[write.position()] = x[e];
                 write.advance(*this, first + e);
             }
         }
@@ -120,7 +120,7 @@ template <int LINES, bool ALONG> struct Panel {
         const int of = threadIdx.x % 32 / 8, row = threadIdx.x % 8;
         const int which = IN_TURN ? of / 2 : of % 2, half = IN_TURN ? of % 2 : of / 2;
         const int line = ((2 * x + which) * WARPS + warp) * 8, term = k + half * 8;
-        load_blocks<!ALONG>(to, panel + (ALONG ? place(line + row, term) : place(line, term + row)));
+        load_blocks<!ALONG>(to, panel + (ALONG ? position(line + row, term) : position(line, term + row)));
     }
 };
 
@@ -238,14 +238,14 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     }
     const int slice = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     const Share share(args, slice);
-    const Place place = share.place(tiles);
+    const TilePosition position = share.position(tiles);
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
     PanelA panel_a;
     PanelB panel_b;
-    panel_a.begin(static_cast<const InMemory *>(a.data) + offset_of(args, a, place.matrix), a.row, a.col, place.row,
-                  tiles.m, share.begin, lane);
-    panel_b.begin(static_cast<const InMemory *>(b.data) + offset_of(args, b, place.matrix), b.col, b.row, place.col,
-                  tiles.n, share.begin, lane);
+    panel_a.begin(static_cast<const InMemory *>(a.data) + offset_of(args, a, position.matrix), a.row, a.col,
+                  position.row, tiles.m, share.begin, lane);
+    panel_b.begin(static_cast<const InMemory *>(b.data) + offset_of(args, b, position.matrix), b.col, b.row,
+                  position.col, tiles.n, share.begin, lane);
 
     Bits *const images = reinterpret_cast<Bits *>(shared) + slice * STAGES * PANELS;
     Tile tile(lane);
@@ -255,7 +255,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     else
         tile.add_panels<false>(panel_a, panel_b, images, share.panels, terms);
     if (share.deep)
-        finish(args, share, place, slice, tile, shared);
+        finish(args, share, position, slice, tile, shared);
     else
-        write(Output(args, place), tile, share.exists, shared + slice * HEIGHT * PITCH, lane);
+        write(Output(args, position), tile, share.exists, shared + slice * HEIGHT * PITCH, lane);
 }

@@ -86,8 +86,8 @@ struct Tile {
         if constexpr (TENSOR)
             add_blocks(reinterpret_cast<const T *>(a), reinterpret_cast<const T *>(b), meanwhile);
         else {
-            a = base(a + LayoutA::place(first_row, 0));
-            b = base(b + LayoutB::place(first_col, 0));
+            a = base(a + LayoutA::position(first_row, 0));
+            b = base(b + LayoutB::position(first_col, 0));
             Factors factors[2]; /* those of the next term are on their way while a term's are multiplied */
             factors[0].read(a, b, 0);
             factors[1].read(a, b, 1);
@@ -102,8 +102,8 @@ struct Tile {
     /* The first terms of a panel. Others are not multiplied: of what is added to a sum of -0, only -0 changes nothing.
      */
     __device__ void add_some(const Element *a, const Element *b, int terms) {
-        a = base(a + LayoutA::place(first_row, 0));
-        b = base(b + LayoutB::place(first_col, 0));
+        a = base(a + LayoutA::position(first_row, 0));
+        b = base(b + LayoutB::position(first_col, 0));
 #pragma unroll 1
         for (int k = 0; k < terms; k++) {
             Factors factors;
@@ -117,15 +117,15 @@ struct Tile {
     template <class X, class Call> __device__ void add_blocks(const X *a, const X *b, const Call &meanwhile) {
         const int i = threadIdx.x % 32 / 4, j = threadIdx.x % 4;
         const unsigned sign = COMPLEX && j % 2 && i % 2 == 0 ? 0x80000000 : 0;
-        a = base(a + PARTS * LayoutA::place(first_row, j / PARTS) + j % PARTS);
-        b = base(b + PARTS * LayoutB::place(first_col - VC * j + i / PARTS, j / PARTS) + (i ^ j) % PARTS);
+        a = base(a + PARTS * LayoutA::position(first_row, j / PARTS) + j % PARTS);
+        b = base(b + PARTS * LayoutB::position(first_col - VC * j + i / PARTS, j / PARTS) + (i ^ j) % PARTS);
 #pragma unroll(UNROLL)
         for (int k = 0; k < DEPTH; k += 4 / PARTS) {
             X x[ROWS], y[COLS / VC];
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) x[r] = a[PARTS * LayoutA::place(below(r), k)];
+            for (int r = 0; r < ROWS; r++) x[r] = a[PARTS * LayoutA::position(below(r), k)];
 #pragma unroll
-            for (int c = 0; c < COLS / VC; c++) y[c] = b[PARTS * LayoutB::place(beside(VC * c), k)];
+            for (int c = 0; c < COLS / VC; c++) y[c] = b[PARTS * LayoutB::position(beside(VC * c), k)];
 #pragma unroll
             for (int c = 0; c < COLS / VC; c++) {
                 if (COMPLEX) y[c] = __hiloint2double(__double2hiint(y[c]) ^ sign, __double2loint(y[c]));
@@ -147,13 +147,13 @@ struct Tile {
             constexpr int WA = LayoutA::AS_IT_LIES ? 1 : VR, WB = LayoutB::AS_IT_LIES ? 1 : VC;
 #pragma unroll
             for (int r = 0; r < ROWS; r += WA) {
-                const Vector<WA, Element> v = load<WA>(a + LayoutA::place(below(r), k));
+                const Vector<WA, Element> v = load<WA>(a + LayoutA::position(below(r), k));
 #pragma unroll
                 for (int e = 0; e < WA; e++) x[r + e] = v.x[e];
             }
 #pragma unroll
             for (int c = 0; c < COLS; c += WB) {
-                const Vector<WB, Element> v = load<WB>(b + LayoutB::place(beside(c), k));
+                const Vector<WB, Element> v = load<WB>(b + LayoutB::position(beside(c), k));
 #pragma unroll
                 for (int e = 0; e < WB; e++) y[c + e] = v.x[e];
             }
@@ -261,12 +261,12 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     }
     const int slice = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     const Share share(args, slice);
-    const Place place = share.place(tiles);
+    const TilePosition position = share.position(tiles);
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B];
-    const Stored *const from_a = static_cast<const Stored *>(a.data) + offset_of(args, a, place.matrix);
-    const Stored *const from_b = static_cast<const Stored *>(b.data) + offset_of(args, b, place.matrix);
-    const Begin begin_a = {from_a, a.row, a.col, place.row, tiles.m, share.begin, lane};
-    const Begin begin_b = {from_b, b.col, b.row, place.col, tiles.n, share.begin, lane};
+    const Stored *const from_a = static_cast<const Stored *>(a.data) + offset_of(args, a, position.matrix);
+    const Stored *const from_b = static_cast<const Stored *>(b.data) + offset_of(args, b, position.matrix);
+    const Begin begin_a = {from_a, a.row, a.col, position.row, tiles.m, share.begin, lane};
+    const Begin begin_b = {from_b, b.col, b.row, position.col, tiles.n, share.begin, lane};
 
     Element *const images = shared + slice * STAGES * PANELS;
     Tile tile(lane);
@@ -274,5 +274,5 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         add_panels<PanelA<true>, PanelB<true>>(args, share, begin_a, begin_b, tile, images);
     else
         add_panels<PanelA<false>, PanelB<false>>(args, share, begin_a, begin_b, tile, images);
-    finish(args, share, place, slice, tile, shared);
+    finish(args, share, position, slice, tile, shared);
 }

@@ -49,10 +49,10 @@ __device__ inline Element sum_of(Element *x, int apart, int count) {
 }
 
 /* Tile `number` of the call. */
-struct Place {
+struct TilePosition {
     long long matrix, row, col;
 
-    __device__ Place(const smm_cuda_tiles &tiles, long long number) {
+    __device__ TilePosition(const smm_cuda_tiles &tiles, long long number) {
         const long long across = (tiles.n + WIDTH - 1) / WIDTH, down = (tiles.m + HEIGHT - 1) / HEIGHT;
         matrix = quotient(number, across * down);
         number -= matrix * across * down;
@@ -65,21 +65,21 @@ struct Place {
 /* A tile's sums become C. */
 struct Output {
     const smm_cuda_args &args;
-    const Place &place;
+    const TilePosition &position;
     Stored *c;
     Element alpha, beta;
 
-    __device__ Output(const smm_cuda_args &args, const Place &place) : args(args), place(place) {
+    __device__ Output(const smm_cuda_args &args, const TilePosition &position) : args(args), position(position) {
         const smm_cuda_operand &to = args.operand[SMM_C];
-        c = static_cast<Stored *>(to.data) + offset_of(args, to, place.matrix);
+        c = static_cast<Stored *>(to.data) + offset_of(args, to, position.matrix);
         if (SMM_SCALED) {
-            alpha = coefficient(args, SMM_MATMUL_alpha, place.matrix);
-            beta = coefficient(args, SMM_MATMUL_beta, place.matrix);
+            alpha = coefficient(args, SMM_MATMUL_alpha, position.matrix);
+            beta = coefficient(args, SMM_MATMUL_beta, position.matrix);
         }
     }
     /* Where column j of the tile begins; NULL: beyond the matrix. */
     __device__ Stored *column(int j) const {
-        const long long col = place.col + j;
+        const long long col = position.col + j;
         if (col >= args.tiles.n) return nullptr;
         if constexpr (OF_IMAGES)
             return c + Pixel(args.images, static_cast<unsigned>(col)).y;
@@ -95,7 +95,7 @@ struct Output {
     }
     /* Neighbours in row i of the tile: as a vector where they lie so. */
     template <int WIDTH> __device__ void write(Stored *const (&columns)[WIDTH], int i, const Element *sum) const {
-        const long long row = place.row + i;
+        const long long row = position.row + i;
         if (row >= args.tiles.m) return;
         const long long down = row * args.operand[SMM_C].row;
         Stored *const to = columns[0] + down;
@@ -136,19 +136,19 @@ struct Share {
         const long long max_terms = deep ? tiles.span * SUM_CHUNK : args.k;
         panels = static_cast<int>((min64(max_terms, args.k - first) + DEPTH - 1) / DEPTH);
     }
-    __device__ Place place(const smm_cuda_tiles &tiles) const {
-        return Place(tiles, tiles.first + (exists ? number : tiles.count - 1));
+    __device__ TilePosition position(const smm_cuda_tiles &tiles) const {
+        return TilePosition(tiles, tiles.first + (exists ? number : tiles.count - 1));
     }
 };
 
 /* The tile of a slice becomes C, or one of the parts whose sum that will be. */
 template <class Tile>
-__device__ inline void finish(const smm_cuda_args &args, const Share &share, const Place &place, int slice,
+__device__ inline void finish(const smm_cuda_args &args, const Share &share, const TilePosition &position, int slice,
                               const Tile &tile, Element *shared) {
     const smm_cuda_tiles &tiles = args.tiles;
     Element *const sums = static_cast<Element *>(tiles.sums);
     const long long part = share.deep ? (blockIdx.x / tiles.count * tiles.count + share.number) * AREA : 0;
-    const Output out(args, place);
+    const Output out(args, position);
     if (SLICES > 1 && share.deep) {
         __syncthreads();
 #pragma unroll
@@ -225,8 +225,8 @@ __device__ inline void add_parts(const smm_cuda_args &args, Element *shared) {
     if (group || number >= all) return;
     const long long used = (tiles.parts + share - 1) / share;
     sum = sum_of(shared + threadIdx.x, elements, static_cast<int>(used));
-    const Place place(tiles, tiles.first + number / AREA);
-    const Output out(args, place);
+    const TilePosition position(tiles, tiles.first + number / AREA);
+    const Output out(args, position);
     const int element = static_cast<int>(number % AREA);
     out.write<1>({out.column(element % WIDTH)}, element / WIDTH, &sum);
 }

@@ -3,4 +3,4 @@
 
 #include "expm.cuh"
 
-template <class A, class X> inline void step(Work &w, A a, X x) { expm(w, place(a), place(x)); }
+template <class A, class X> inline void step(Work &w, A a, X x) { expm(w, operand_view(a), operand_view(x)); }

@@ -14,8 +14,8 @@ constexpr bool CONVERTS = false;
 inline Complex *numbers(T *parts) { return reinterpret_cast<Complex *>(parts); }
 inline const Complex *numbers(const T *parts) { return reinterpret_cast<const Complex *>(parts); }
 
-/* A view of a value of the program, for algorithms that have Places in memory elsewhere (place.cuh). */
-template <class V> struct Place {
+/* A view of a value of the program, for algorithms that have OperandViews in memory elsewhere (operand_view.cuh). */
+template <class V> struct OperandView {
     V x;
     auto get(int i, int j) const { return x(i, j); }
     auto &at(int i, int j) const { return x(i, j); }
@@ -28,4 +28,4 @@ template <class V> struct Place {
     }
     template <int ROWS, class Form> void column(int j, Form form) const { form(&x(0, j), V::DOWN); }
 };
-template <class V> inline Place<V> place(V x) { return {x}; }
+template <class V> inline OperandView<V> operand_view(V x) { return {x}; }

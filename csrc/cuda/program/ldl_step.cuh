@@ -5,7 +5,7 @@
 
 template <class A, class Pivots, class B, class X, class Info> /* LDL_SOLVE */
 inline void step(Work &w, A a, Pivots pivots, B b, X x, Info info) {
-    put_info(info, lane(), ldl(w, place(a), place(pivots), place(b), place(x), SMM_K));
+    put_info(info, lane(), ldl(w, operand_view(a), operand_view(pivots), operand_view(b), operand_view(x), SMM_K));
 }
 template <class A, class Second, class Third, class Info> /* LDL, SOLVE_SYM */
 inline void step(Work &w, A a, Second second, Third third, Info info) {

@@ -6,7 +6,8 @@ constexpr int M = SMM_M, N = SMM_N, K = SMM_K;
 
 template <class A, class B, class Tolerance, class X, class Norms, class Rank, class Info>
 inline void step(Work &w, A a, B b, Tolerance rtol, X x, Norms norms, Rank ranks, Info info) {
-    const int rank = lstsq(w, place(a), place(b), rtol(0), K, place(x), place(transposed(norms)));
+    const int rank =
+        lstsq(w, operand_view(a), operand_view(b), rtol(0), K, operand_view(x), operand_view(transposed(norms)));
     put_info(ranks, lane(), rank);
     put_info(info, lane(), 0);
 }

@@ -7,12 +7,12 @@ constexpr int M = SMM_M, N = SMM_N, K = SMM_K;
 template <class A, class First, class Second, class Info>
 inline void step(Work &x, A a, First first, Second second, Info info) {
     if constexpr (SMM_OP == SMM_OP_QR)
-        qr(x, place(a), place(first), place(second));
+        qr(x, operand_view(a), operand_view(first), operand_view(second));
     else
-        qr_raw(x, place(a), place(first), place(second));
+        qr_raw(x, operand_view(a), operand_view(first), operand_view(second));
     put_info(info, lane(), 0);
 }
 template <class A, class R, class Info> inline void step(Work &x, A a, R r, Info info) {
-    qr_r(x, place(a), place(r));
+    qr_r(x, operand_view(a), operand_view(r));
     put_info(info, lane(), 0);
 }

@@ -3,7 +3,8 @@
  * Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory, or of few rows in registers. By all lanes of
  * a matrix, which take its columns and rows by turns. Of complex matrices the diagonals of R and T are real.
  *
- * Whoever includes it has M, N and K, the right-hand sides that are taken at a time; operands are Places (place.cuh).
+ * Whoever includes it has M, N and K, the right-hand sides that are taken at a time; operands are OperandViews
+ * (operand_view.cuh).
  */
 #include "rank.cuh"
 #include "reflectors.cuh"

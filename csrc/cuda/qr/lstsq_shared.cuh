@@ -10,7 +10,7 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
-#include "place.cuh"
+#include "operand_view.cuh"
 
 constexpr int M = SMM_M, N = SMM_N, K = max_of(SMM_K, 1), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "lstsq.cuh"
@@ -19,8 +19,8 @@ static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     with_work<Work, MATRICES>(args, [&](Work &w, long long q) {
-        const Place<false, Stored> a(args, SMM_A, q), b(args, SMM_B, q), x(args, SMM_C, q);
-        const Place<true> norms(args, SMM_LSTSQ_residuals, q);
+        const OperandView<false, Stored> a(args, SMM_A, q), b(args, SMM_B, q), x(args, SMM_C, q);
+        const OperandView<true> norms(args, SMM_LSTSQ_residuals, q);
         const int rank = lstsq(w, a, b, factor_of(args, SMM_LSTSQ_rtol, q), args.k, x, norms);
         put_integer(args, SMM_LSTSQ_rank, q, rank);
         put_integer(args, SMM_INFO, q, 0);

@@ -2,7 +2,7 @@
  * (QR), R alone (QR_R), or R above the reflectors and their tau (QR_RAW). The diagonal of R is real. By all lanes of a
  * matrix, which take its columns by turns.
  *
- * Whoever includes it has M, N and K, the number of columns of Q; operands are Places (place.cuh). */
+ * Whoever includes it has M, N and K, the number of columns of Q; operands are OperandViews (operand_view.cuh). */
 #include "reflectors.cuh"
 
 constexpr int P = min_of(M, N), PITCH = COMPLEX ? pitch_of(N) : N;

@@ -71,19 +71,19 @@ typedef Columns<K> ColumnsQ;
 /* --- memory to registers and back --- */
 
 /* The matrix of a thread in an operand with arbitrary strides, or in an image. */
-template <class X> struct Place {
+template <class X> struct MatrixView {
     X *data;
     long long row, col;
 };
-__device__ inline Place<InMemory> place_of(const smm_cuda_args &args, int operand, long long q, bool flat, int rows,
-                                           int cols) {
+__device__ inline MatrixView<InMemory> view_of(const smm_cuda_args &args, int operand, long long q, bool flat, int rows,
+                                               int cols) {
     const smm_cuda_operand &x = args.operand[operand];
     InMemory *data = static_cast<InMemory *>(x.data);
     if (flat) return {data + q * (rows * cols), cols, 1};
     return {data + offset_of(args, x, q), x.row, x.col};
 }
 
-template <class C, int ROWS, bool VECTORS, class X> __device__ inline void load_columns(C &a, Place<X> from) {
+template <class C, int ROWS, bool VECTORS, class X> __device__ inline void load_columns(C &a, MatrixView<X> from) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
@@ -104,7 +104,7 @@ template <class C, int ROWS, bool VECTORS, class X> __device__ inline void load_
 
 /* Rows 0 .. ROWS - 1, of which value(slot, row) is the element. */
 template <class C, int ROWS, bool VECTORS, class X, class Value>
-__device__ inline void store_columns(Place<X> to, Value value) {
+__device__ inline void store_columns(MatrixView<X> to, Value value) {
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
@@ -137,19 +137,20 @@ __device__ inline void put(const smm_cuda_args &args, int operand, long long fir
         const smm_cuda_operand &x = args.operand[operand];
         T *at = image + I::shift_of(static_cast<InMemory *>(x.data) + first * (ROWS * C::COLS));
         __syncthreads();
-        store_columns<C, ROWS, has_whole_vectors(C::COLS, true)>(Place<T>{at + mine * I::MATRIX, C::COLS, 1}, value);
+        store_columns<C, ROWS, has_whole_vectors(C::COLS, true)>(MatrixView<T>{at + mine * I::MATRIX, C::COLS, 1},
+                                                                 value);
         __syncthreads();
         unstage<I, THREADS>(image, x, first, count, nullptr);
     } else if (mine < count) {
         store_columns<C, ROWS, has_whole_vectors(C::COLS, FLAT)>(
-            place_of(args, operand, first + mine, FLAT, ROWS, C::COLS), value);
+            view_of(args, operand, first + mine, FLAT, ROWS, C::COLS), value);
     }
 }
 
 #include "qr_columns_steps.cuh"
 
 template <class X>
-__device__ inline void load_and_factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors, Place<X> from) {
+__device__ inline void load_and_factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflectors, MatrixView<X> from) {
     load_columns<ColumnsA, M, has_whole_vectors(N, FLAT_A)>(a, from);
     if (__builtin_expect(!__any_sync(WARP, !factor(a, tau, reflectors)), 1)) return;
     ColumnsA b;
@@ -178,16 +179,16 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         T *at = image + stage<ImageA, THREADS, SMM_ASYNC>(image, args.operand[SMM_A], first, count, nullptr, 0, 0);
         copies_done();
         __syncthreads();
-        load_and_factor(a, tau, reflectors, Place<T>{at + (mine < count ? mine : 0) * ImageA::MATRIX, N, 1});
+        load_and_factor(a, tau, reflectors, MatrixView<T>{at + (mine < count ? mine : 0) * ImageA::MATRIX, N, 1});
     } else {
-        load_and_factor(a, tau, reflectors, place_of(args, SMM_A, q, FLAT_A, M, N));
+        load_and_factor(a, tau, reflectors, view_of(args, SMM_A, q, FLAT_A, M, N));
     }
     fetch_ahead<SMM_SOURCE_A, 32 / LANES, M * N>(args, args.operand[SMM_A], first + threadIdx.x / 32 * (32 / LANES));
 
     const auto element = [&](int c, int i) { return IN_LOOPS ? reflectors[place(i, column(c))] : a.x[c][i]; };
     if (RAW) {
         put<ColumnsA, ImageA, M, FLAT_C>(args, SMM_C, first, count, image, element);
-        const Place<InMemory> d = place_of(args, BESIDE, q, REST_FLAT, P, 1);
+        const MatrixView<InMemory> d = view_of(args, BESIDE, q, REST_FLAT, P, 1);
 #pragma unroll
         for (int c = 0; c < ColumnsA::SLOTS; c++)
             if (mine < count && column(c) < P)

@@ -168,7 +168,7 @@ __device__ inline bool factor(ColumnsA &a, T (&tau)[ColumnsA::SLOTS], T *reflect
 /* The same for all matrices of a warp, columns in memory, with all that is rare: sums of squares that underflow or
  * overflow, nothing to annihilate; and once more from a scaled matrix where products of elements near the largest
  * number overflow, which leaves its mark on the diagonal of R or, right of it, in the last row. */
-template <class X> __device__ __noinline__ void factor_carefully(T (*a)[M], T *tau, T *reflectors, Place<X> from) {
+template <class X> __device__ __noinline__ void factor_carefully(T (*a)[M], T *tau, T *reflectors, MatrixView<X> from) {
     bool overflows = false;
 #pragma unroll 1
     for (int turn = 0; turn < 2; turn++) {

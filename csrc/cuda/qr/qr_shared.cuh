@@ -9,7 +9,7 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
-#include "place.cuh"
+#include "operand_view.cuh"
 
 constexpr int M = SMM_M, N = SMM_N, K = SMM_K, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "qr.cuh"
@@ -19,8 +19,8 @@ static_assert(SMM_SHARED == (OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the plan c
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     constexpr int BESIDE = SMM_OP == SMM_OP_QR_RAW ? SMM_QR_RAW_tau : SMM_OP == SMM_OP_QR ? SMM_QR_r : SMM_QR_R_r;
     with_work<Work, MATRICES, true>(args, [&](Work &x, long long q) {
-        const Place<false, Stored> a(args, SMM_A, q), c(args, SMM_OP == SMM_OP_QR_R ? SMM_A : SMM_C, q);
-        const Place<false, Stored> beside(args, BESIDE, q);
+        const OperandView<false, Stored> a(args, SMM_A, q), c(args, SMM_OP == SMM_OP_QR_R ? SMM_A : SMM_C, q);
+        const OperandView<false, Stored> beside(args, BESIDE, q);
         if constexpr (SMM_OP == SMM_OP_QR_RAW)
             qr_raw(x, a, c, beside);
         else if constexpr (SMM_OP == SMM_OP_QR)

@@ -342,7 +342,7 @@ __device__ inline void give_eigenvalues(const Work &x, const Element *z, const s
 /* A = Z T Z^H, T being H. Zeros are positive. */
 __device__ inline void give_factors(const Work &x, const Element *z, const smm_cuda_args &args, long long q, T back,
                                     bool good) {
-    const Place<false, Stored> to_t(args, SMM_SCHUR_t, q), to_z(args, SMM_SCHUR_z, q);
+    const OperandView<false, Stored> to_t(args, SMM_SCHUR_t, q), to_z(args, SMM_SCHUR_z, q);
     EACH(int e = lane(); e < N * N; e += LANES) {
         const int i = e / N, j = e % N;
         to_t.put(i, j, good ? sum_of(scaled(x.h[i * ROW + j * COL], back), element_of(0)) : not_an_element());

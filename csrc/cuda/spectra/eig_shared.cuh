@@ -11,14 +11,14 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
-#include "place.cuh"
+#include "operand_view.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "eig.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     const auto run_matrix = [&](Work &x, Element *z, long long q) {
-        const Place<false, Stored> a(args, SMM_A, q);
+        const OperandView<false, Stored> a(args, SMM_A, q);
         run(x, z, args, q, [&](int i, int j) { return a.get(i, j); });
     };
     if constexpr (SPREAD || ASIDE) {

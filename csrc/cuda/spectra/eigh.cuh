@@ -5,7 +5,8 @@
  * all lanes of a matrix, which take its columns and rows by turns; the first finds the rotations of a sweep, all do
  * them. Of A one triangle is read, and of its diagonal the real parts.
  *
- * Whoever includes it has N, the order, VECTORS, and UPPER, by which A is transposed; operands are Places (place.cuh).
+ * Whoever includes it has N, the order, VECTORS, and UPPER, by which A is transposed; operands are OperandViews
+ * (operand_view.cuh).
  */
 #include "reflectors.cuh"
 #include "rotations.cuh"

@@ -5,7 +5,7 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
-#include "place.cuh"
+#include "operand_view.cuh"
 
 constexpr int N = SMM_N;
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & 1;
@@ -38,14 +38,14 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     run_phases<Group, TridiagonalIteration>(
         args,
         [&](Group &own, const Chain &t, long long q) {
-            return reduce_rows(own.rows, own.beside[0], own.beside[1], t, Place<!UPPER, Stored>(args, SMM_A, q));
+            return reduce_rows(own.rows, own.beside[0], own.beside[1], t, OperandView<!UPPER, Stored>(args, SMM_A, q));
         },
         [&](Group &own, const Chain &t, long long q, T back, int left, const T(&v)[OWN_ROWS][N]) {
             if constexpr (VECTORS)
                 each_element([&](int i, int j, int r) { own.rows.a.x[i * Vectors<N>::PITCH + j] = v[r][j]; });
             sync_lanes();
-            const Place<true> w(args, SMM_EIGH_w, q);
-            const Place<false, Stored> to(args, VECTORS ? SMM_C : SMM_A, q);
+            const OperandView<true> w(args, SMM_EIGH_w, q);
+            const OperandView<false, Stored> to(args, VECTORS ? SMM_C : SMM_A, q);
             const bool good = is_finite(back) && !left;
             for (int j = lane(); j < N; j += LANES)
                 give(

@@ -9,7 +9,7 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
-#include "place.cuh"
+#include "operand_view.cuh"
 
 constexpr int N = SMM_N, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & 1;
@@ -20,9 +20,9 @@ static_assert(static_cast<int>(SMM_EIGH_w) == static_cast<int>(SMM_EIGVALSH_w), 
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     with_work<Work, MATRICES>(args, [&](Work &x, long long q) {
-        const Place<!UPPER, Stored> a(args, SMM_A, q);
-        const Place<true> w(args, SMM_EIGH_w, q);
-        const Place<false, Stored> v(args, VECTORS ? SMM_C : SMM_A, q);
+        const OperandView<!UPPER, Stored> a(args, SMM_A, q);
+        const OperandView<true> w(args, SMM_EIGH_w, q);
+        const OperandView<false, Stored> v(args, VECTORS ? SMM_C : SMM_A, q);
         put_integer(args, SMM_INFO, q, eigh(x, a, w, v));
     });
 }

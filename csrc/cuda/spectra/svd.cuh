@@ -5,8 +5,8 @@
  * explain, and of complex matrices svd_lanes.h. By all lanes of a matrix: of Jacobi's method each rotates a pair of
  * rows at a time, and the pairs of a round have no row in common; of the rest they take columns and rows by turns.
  *
- * Whoever includes it has SMM_M and SMM_N, the sizes, VECTORS, and FULL: U and V are square; operands are Places
- * (place.cuh). */
+ * Whoever includes it has SMM_M and SMM_N, the sizes, VECTORS, and FULL: U and V are square; operands are OperandViews
+ * (operand_view.cuh). */
 #include "reflectors.cuh"
 #include "rotations.cuh"
 #include "bidiagonal.cuh"

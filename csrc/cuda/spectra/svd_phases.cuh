@@ -8,7 +8,7 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
-#include "place.cuh"
+#include "operand_view.cuh"
 
 constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_FULL;
 #include "svd.cuh"
@@ -245,13 +245,13 @@ __device__ inline void arrange(Group &own, const Chain &b, T back, const T (&row
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     constexpr int S = VECTORS ? int(SMM_SVD_s) : int(SMM_SVDVALS_s);
     constexpr int LARGE = WIDE ? SMM_SVD_vt : SMM_SVD_u, SMALL = WIDE ? SMM_SVD_u : SMM_SVD_vt;
-    typedef Place<WIDE, Stored> A;
+    typedef OperandView<WIDE, Stored> A;
     run_phases<Group, BidiagonalIteration>(
         args, [&](Group &own, const Chain &b, long long q) { return bidiagonalise(own, A(args, SMM_A, q), b); },
         [&](Group &own, const Chain &b, long long q, T back, int left, const T(&rows)[OWN_ROWS][N]) {
             const A a(args, SMM_A, q), large(args, VECTORS ? LARGE : SMM_A, q);
-            const Place<!WIDE, Stored> small(args, VECTORS ? SMALL : SMM_A, q);
-            const Place<true> s(args, S, q);
+            const OperandView<!WIDE, Stored> small(args, VECTORS ? SMALL : SMM_A, q);
+            const OperandView<true> s(args, S, q);
             put_integer(args, SMM_INFO, q, left);
             if (!is_finite(back) || left) return give_nothing(s, large, small);
             arrange(own, b, back, rows, s);

@@ -11,7 +11,7 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
-#include "place.cuh"
+#include "operand_view.cuh"
 
 constexpr bool VECTORS = SMM_OP != SMM_OP_SVDVALS, FULL = SMM_OP == SMM_OP_SVD_FULL;
 constexpr int MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
@@ -25,9 +25,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 256 ? 2 : 1)
     constexpr int S = VECTORS ? int(SMM_SVD_s) : int(SMM_SVDVALS_s);
     constexpr int LARGE = WIDE ? SMM_SVD_vt : SMM_SVD_u, SMALL = WIDE ? SMM_SVD_u : SMM_SVD_vt;
     with_work<Work, MATRICES>(args, [&](Work &w, long long q) {
-        const Place<WIDE, Stored> a(args, SMM_A, q), large(args, VECTORS ? LARGE : SMM_A, q);
-        const Place<!WIDE, Stored> small(args, VECTORS ? SMALL : SMM_A, q);
-        const Place<true> s(args, S, q);
+        const OperandView<WIDE, Stored> a(args, SMM_A, q), large(args, VECTORS ? LARGE : SMM_A, q);
+        const OperandView<!WIDE, Stored> small(args, VECTORS ? SMALL : SMM_A, q);
+        const OperandView<true> s(args, S, q);
         put_integer(args, SMM_INFO, q, svd(w, a, s, large, small));
     });
 }

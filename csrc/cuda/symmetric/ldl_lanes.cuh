@@ -8,7 +8,7 @@
 #include "lanes.cuh"
 #include "householder.cuh"
 #include "element.cuh"
-#include "place.cuh"
+#include "operand_view.cuh"
 #include "view.cuh"
 #include "ldl.cuh"
 

@@ -4,26 +4,26 @@
 enum { PART_ROWS = SMM_PART, WINDOW_ROWS = 2 * PART_ROWS };
 
 /* Rows of a line, `apart` from one lane to the next: x[t], lane l is row first + l apart + t. */
-typedef struct parts_place {
+typedef struct parts_range {
     intptr_t first, apart, rows, count;
-} parts_place;
+} parts_range;
 
-INLINE smm_operand parts_line(const smm_operand *line, const parts_place *at) {
+INLINE smm_operand parts_line(const smm_operand *line, const parts_range *at) {
     return (smm_operand){(char *)line->data + at->first * line->row, at->apart * line->row, line->row, 0};
 }
-INLINE intptr_t parts_end(const parts_place *at) { return at->first + (at->count - 1) * at->apart + at->rows; }
+INLINE intptr_t parts_end(const parts_range *at) { return at->first + (at->count - 1) * at->apart + at->rows; }
 
 /* The same in memory of its own, for rows of which some lie outside of the line. */
 typedef struct parts_copy {
     T x[(LANES + 1) * PART_ROWS][PARTS];
 } parts_copy;
-INLINE smm_operand parts_line_of_copy(parts_copy *copy, const parts_place *at) {
+INLINE smm_operand parts_line_of_copy(parts_copy *copy, const parts_range *at) {
     return (smm_operand){copy, at->apart * (intptr_t)sizeof *copy->x, sizeof *copy->x, 0};
 }
 
 /* The line has rows low to high - 1; others are `beyond`. */
 SHARED void KERNEL(parts_load)(elem *x, const smm_operand *line, intptr_t low, intptr_t high, T beyond,
-                               parts_place at) {
+                               parts_range at) {
     parts_copy copy;
     smm_operand from = parts_line(line, &at);
     if (at.first < low || parts_end(&at) > high) {
@@ -40,7 +40,7 @@ SHARED void KERNEL(parts_load)(elem *x, const smm_operand *line, intptr_t low, i
     KERNEL(elem_load)(x, &from, 0, at.rows, 1, at.count);
 }
 
-SHARED void KERNEL(parts_store)(const smm_operand *line, intptr_t high, const elem *x, parts_place at) {
+SHARED void KERNEL(parts_store)(const smm_operand *line, intptr_t high, const elem *x, parts_range at) {
     parts_copy copy;
     const bool inside = at.first >= 0 && parts_end(&at) <= high;
     const smm_operand to = inside ? parts_line(line, &at) : parts_line_of_copy(&copy, &at);
@@ -53,14 +53,14 @@ SHARED void KERNEL(parts_store)(const smm_operand *line, intptr_t high, const el
 typedef struct parts_rows {
     elem dl[WINDOW_ROWS], d[WINDOW_ROWS], du[WINDOW_ROWS];
 } parts_rows;
-INLINE void parts_load_matrix(parts_rows *w, const smm_level *x, parts_place at) {
+INLINE void parts_load_matrix(parts_rows *w, const smm_level *x, parts_range at) {
     KERNEL(parts_load)(w->dl, &x->dl, 1, x->n, 0, at);
     KERNEL(parts_load)(w->d, &x->d, 0, x->n, 1, at);
     KERNEL(parts_load)(w->du, &x->du, 0, x->n - 1, 0, at);
 }
 
 /* The least row but separators, counted from 1 in the whole system, whose pivot is useless. */
-SHARED int32_t KERNEL(parts_first_useless)(const smm_level *x, const elem *d, parts_place at) {
+SHARED int32_t KERNEL(parts_first_useless)(const smm_level *x, const elem *d, parts_range at) {
     intptr_t row = SMM_NO_ROW;
     for (intptr_t t = 0; t < at.rows; t++) {
         const uint32_t bad = lane_bits(elem_is_useless(d[t]));
@@ -76,7 +76,7 @@ static int32_t KERNEL(parts_reduce)(const smm_level *x, const smm_level *to, int
     int32_t row = SMM_NO_ROW;
     for (intptr_t q = begin; q < end; q += LANES) {
         const intptr_t count = min_of(LANES, end - q);
-        const parts_place at = {(q - 1) * PART_ROWS, PART_ROWS, WINDOW_ROWS, count}, separators = {q, 1, 1, count};
+        const parts_range at = {(q - 1) * PART_ROWS, PART_ROWS, WINDOW_ROWS, count}, separators = {q, 1, 1, count};
         mask bad = lane_equal(lane_set(0), lane_set(1));
         parts_load_matrix(&w, x, at);
         elem dl = w.dl[1], du = w.du[WINDOW_ROWS - 1];
@@ -114,8 +114,8 @@ static int32_t KERNEL(parts_substitute)(const smm_level *x, const smm_level *fro
     int32_t row = SMM_NO_ROW;
     for (intptr_t q = begin; q < end; q += LANES) {
         const intptr_t count = min_of(LANES, end - q);
-        const parts_place at = {q * PART_ROWS - !from->n, PART_ROWS, PART_ROWS, count}, left = {q, 1, 1, count};
-        const parts_place right = {q + 1, 1, 1, count};
+        const parts_range at = {q * PART_ROWS - !from->n, PART_ROWS, PART_ROWS, count}, left = {q, 1, 1, count};
+        const parts_range right = {q + 1, 1, 1, count};
         parts_load_matrix(&w, x, at); /* of the last level, which has no separators, from row -1 on */
         mask bad = elem_is_useless(w.d[1]);
         ROLLED(intptr_t t = 2; t < PART_ROWS; t++) {

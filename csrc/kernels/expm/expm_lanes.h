@@ -317,14 +317,14 @@ INLINE uint32_t expm_triangular(const expm_stack *x, bool lower) {
 }
 
 /* Element (i, j) of a lane, or (j, i): from and to numbers in double precision. */
-INLINE T *expm_place(elem *a, intptr_t step, intptr_t i, intptr_t j, int l) { return (T *)(a + i * step + j) + l; }
+INLINE T *expm_element(elem *a, intptr_t step, intptr_t i, intptr_t j, int l) { return (T *)(a + i * step + j) + l; }
 INLINE smm_parts expm_get(elem *a, intptr_t step, intptr_t i, intptr_t j, int l, double exponent) {
-    const T *const z = expm_place(a, step, i, j, l);
+    const T *const z = expm_element(a, step, i, j, l);
     return (smm_parts){smm_scaled((double)z[0], exponent),
                        PARTS > 1 ? smm_scaled((double)z[LANES * (PARTS - 1)], exponent) : 0};
 }
 INLINE void expm_put(elem *a, intptr_t step, intptr_t i, intptr_t j, int l, smm_parts y) {
-    T *const z = expm_place(a, step, i, j, l);
+    T *const z = expm_element(a, step, i, j, l);
     z[0] = (T)y.re;
     if (PARTS > 1) z[LANES * (PARTS - 1)] = (T)y.im;
 }

@@ -19,9 +19,9 @@ INLINE elem_matrix single_matrix(elem *at, intptr_t m, intptr_t n) {
 }
 
 /* Number j of a row. */
-INLINE T *single_place(const elem *row, intptr_t j) { return (T *)row + j / LANES * (PARTS * LANES) + j % LANES; }
-INLINE elem single_get(const elem *row, intptr_t j) { return elem_spread(single_place(row, j)); }
-INLINE void single_put(elem *row, intptr_t j, elem x) { elem_put(single_place(row, j), x); }
+INLINE T *single_element(const elem *row, intptr_t j) { return (T *)row + j / LANES * (PARTS * LANES) + j % LANES; }
+INLINE elem single_get(const elem *row, intptr_t j) { return elem_spread(single_element(row, j)); }
+INLINE void single_put(elem *row, intptr_t j, elem x) { elem_put(single_element(row, j), x); }
 
 /* Numbers first .. last-1 of a row, spread; and back, with zeros before them in the vector of the first. */
 INLINE void single_spread(elem *to, const elem *row, intptr_t first, intptr_t last) {
@@ -87,7 +87,7 @@ SHARED void KERNEL(single_move)(elem_matrix a, const smm_operand *x, intptr_t q,
     for (intptr_t o = 0; o < outer; o++)
         for (intptr_t e = 0; e < inner; e++) {
             const intptr_t i = column_major ? e : o, j = column_major ? o : e;
-            T *const here = single_place(a.at + i * a.step, j), *const there = p + i * s.row + j * s.col;
+            T *const here = single_element(a.at + i * a.step, j), *const there = p + i * s.row + j * s.col;
             UNROLLED(int part = 0; part < PARTS; part++)
                 if (stores)
                     there[part] = here[part * LANES];
@@ -132,7 +132,7 @@ INLINE void single_transpose(elem_matrix to, elem_matrix from) {
     single_zero(to.at, to.m * to.step);
     for (intptr_t i = 0; i < from.m; i++)
         for (intptr_t j = 0; j < from.n; j++) {
-            T *const x = single_place(to.at + j * to.step, i), *const y = single_place(from.at + i * from.step, j);
+            T *const x = single_element(to.at + j * to.step, i), *const y = single_element(from.at + i * from.step, j);
             UNROLLED(int part = 0; part < PARTS; part++) x[part * LANES] = y[part * LANES];
         }
 }

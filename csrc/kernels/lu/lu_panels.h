@@ -97,10 +97,12 @@ typedef void lu_panel_fn(panel_stack *s, const T *w, int32_t (*at)[LANES], intpt
 /* --- a panel of the matrix in one lane, whose rows are the lanes, for few matrices --- */
 
 /* Element j of row i of the panel, from which its next part is LANES away. */
-INLINE T *lu_place(const panel_stack *s, intptr_t i, int j) { return (T *)(s->x + i / LANES * PANEL + j) + i % LANES; }
+INLINE T *lu_element(const panel_stack *s, intptr_t i, int j) {
+    return (T *)(s->x + i / LANES * PANEL + j) + i % LANES;
+}
 
 /* Where LANES rows of the panel at column k begin, from row i on; behind the matrix if it has no such row. */
-INLINE void lu_places(int32_t places[LANES], const panel_stack *s, intptr_t lane, intptr_t k, intptr_t i) {
+INLINE void lu_positions(int32_t places[LANES], const panel_stack *s, intptr_t lane, intptr_t k, intptr_t i) {
     const intptr_t behind = lane * s->size + s->m * s->pitch - PARTS * k;
     for (intptr_t l = 0; l < LANES; l++) places[l] = k + i + l < s->m ? s->at[k + i + l][lane] : (int32_t)behind;
 }
@@ -119,7 +121,7 @@ INLINE void lu_load_alone(const panel_stack *s, intptr_t lane, intptr_t k) {
         vec *const x = (vec *)(s->x + i / LANES * PANEL);
         const mask beyond = lane_greater(number, lane_set((T)(m - i - 1)));
         int32_t places[LANES];
-        lu_places(places, s, lane, k, i);
+        lu_positions(places, s, lane, k, i);
         UNROLLED(int j = 0; j < PANEL_WIDTH; j += 4) lane_load_rows(x + j, s->w + PARTS * k + j, places);
         UNROLLED(int j = 0; j < PANEL_WIDTH; j++) x[j] = lane_select(beyond, zero, x[j]);
     }
@@ -127,7 +129,7 @@ INLINE void lu_load_alone(const panel_stack *s, intptr_t lane, intptr_t k) {
 INLINE void lu_store_alone(const panel_stack *s, intptr_t lane, intptr_t k) {
     for (intptr_t i = 0; i < s->m - k; i += LANES) {
         int32_t places[LANES];
-        lu_places(places, s, lane, k, i);
+        lu_positions(places, s, lane, k, i);
         UNROLLED(int j = 0; j < PANEL_WIDTH; j += 4)
             lane_store_rows(s->w + PARTS * k + j, places, (const vec *)(s->x + i / LANES * PANEL) + j);
     }
@@ -136,7 +138,7 @@ INLINE void lu_store_alone(const panel_stack *s, intptr_t lane, intptr_t k) {
 /* The row of step t's pivot among m rows: of equals the first, and row t if a NaN is there. */
 INLINE intptr_t lu_find_alone(const panel_stack *s, intptr_t m, const int t) {
     const vec at_t = lane_set((T)t);
-    vec most = elem_size(elem_spread(lu_place(s, t, t))), row = at_t;
+    vec most = elem_size(elem_spread(lu_element(s, t, t))), row = at_t;
     vec i = lane_add(lu_numbered(), lane_set((T)(t / LANES * LANES)));
     ROLLED(intptr_t v = t / LANES; v * LANES < m; v++) {
         const vec size = elem_size(s->x[v * PANEL + t]);
@@ -173,7 +175,7 @@ INLINE void lu_step_alone(panel_stack *s, intptr_t lane, intptr_t k, const int t
     s->swap[k + t][lane] = (int32_t)(k + p);
     if (p != t) s->odd ^= lane_mask((uint32_t)1 << lane);
     UNROLLED(int j = 0; j < PANEL; j++) {
-        T *const x = lu_place(s, t, j), *const y = lu_place(s, p, j);
+        T *const x = lu_element(s, t, j), *const y = lu_element(s, p, j);
         UNROLLED(int part = 0; part < PARTS; part++) {
             const T y_t = y[part * LANES];
             y[part * LANES] = x[part * LANES];

@@ -195,7 +195,7 @@ INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MAX_ORDER][
 /* Ascending eigenvalues, and columns of V with them. */
 INLINE void eigh_arrange_values(eigh_stack *x, intptr_t n, int32_t place[SMM_MAX_ORDER][LANES]) {
     vec ones[SMM_MAX_ORDER];
-    eigh_places(place, x->d, n);
+    eigh_ranks(place, x->d, n);
     for (intptr_t j = 0; j < n; j++) ones[j] = lane_set(1);
     eigh_arrange_row(x->d, n, place, ones);
 }

@@ -110,7 +110,7 @@ INLINE void single_to_strips(vec *v, elem_matrix q) {
     for (intptr_t e = 0; e < single_strips(n) * step; e++) v[e] = lane_set(0);
     for (intptr_t i = 0; i < n; i++)
         for (intptr_t j = 0; j < n; j++) {
-            const T *const x = single_place(q.at + i * q.step, j);
+            const T *const x = single_element(q.at + i * q.step, j);
             T *const to = (T *)&v[i / LANES * step + j] + i % LANES;
             UNROLLED(int part = 0; part < PARTS; part++) to[part * blocks * step * LANES] = x[part * LANES];
         }

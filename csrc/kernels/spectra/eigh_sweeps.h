@@ -234,7 +234,7 @@ INLINE void eigh_iterate(eigh_stack *x, eigh_turns *turns, intptr_t n, intptr_t 
 /* --- Order -------------------------------------------------------------------------------------------------------- */
 
 /* The place of each eigenvalue is the number of those before it. */
-INLINE void eigh_places(int32_t place[SMM_MAX_ORDER][LANES], const vec *d, intptr_t n) {
+INLINE void eigh_ranks(int32_t place[SMM_MAX_ORDER][LANES], const vec *d, intptr_t n) {
     const vec one = lane_set(1), zero = lane_set(0);
     for (intptr_t j = 0; j < n; j++) {
         vec before = zero;

@@ -93,7 +93,7 @@ INLINE void bidiagonal_arrange_values(svd_stack *x, const bidiagonal *b, intptr_
                                       int32_t place[SMM_MAX_ORDER][LANES]) {
     vec s[SMM_MAX_ORDER];
     for (intptr_t j = 0; j < n; j++) s[j] = lane_abs(b->d[j]);
-    svd_places(place, s, n);
+    svd_ranks(place, s, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
 }
 SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr_t n, bool vectors) {

@@ -79,7 +79,7 @@ INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
     for (intptr_t j = 0; j < n; j++) squares[j] = lane_set(0);
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) squares[j] = elem_add_square(x->a[i * step + j], squares[j]);
-    svd_places(place, squares, n);
+    svd_ranks(place, squares, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->perm, place[j], lane_set((T)j));
     if (m <= SVD_JACOBI_MAX) {
         vec largest[SVD_JACOBI_MAX];
@@ -87,7 +87,7 @@ INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
             largest[i] = lane_set(0);
             for (intptr_t j = 0; j < n; j++) largest[i] = elem_largest(x->a[i * step + j], largest[i]);
         }
-        svd_places(row, largest, m);
+        svd_ranks(row, largest, m);
     }
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
@@ -279,7 +279,7 @@ INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
         s[j] = svd_length(x->x + j * step, n, false);
         lane_store_int(row[j], lane_mul(x->perm[j], lane_set((T)step)));
     }
-    svd_places(place, s, n);
+    svd_ranks(place, s, n);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
     for (intptr_t j = 0; j < n && vectors; j++)
         for (intptr_t k = 0; k < n; k++) {

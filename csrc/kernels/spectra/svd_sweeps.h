@@ -46,7 +46,7 @@ INLINE svd_operands svd_operands_of(const smm_call *call, const bool vectors) {
 }
 
 /* Element l of place_j says where lane l's j goes, when keys descend and equal ones stay in order. */
-INLINE void svd_places(int32_t (*place)[LANES], const vec *key, intptr_t n) {
+INLINE void svd_ranks(int32_t (*place)[LANES], const vec *key, intptr_t n) {
     const vec one = lane_set(1), zero = lane_set(0);
     for (intptr_t j = 0; j < n; j++) {
         vec before = zero;

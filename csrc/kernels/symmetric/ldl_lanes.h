@@ -31,9 +31,9 @@ INLINE bool ldl_is_hermitian(const smm_call *call) { return PARTS > 1 && !(call-
 /* Element (j, i), from (i, j). */
 INLINE elem ldl_mirrored(elem x, bool hermitian) { return hermitian ? elem_conj(x) : x; }
 
-INLINE intptr_t ldl_place(intptr_t i, intptr_t j) { return i * (i + 1) / 2 + j; }
+INLINE intptr_t ldl_index(intptr_t i, intptr_t j) { return i * (i + 1) / 2 + j; }
 /* Element (i, j) or (j, i), whichever is in the lower triangle. */
-INLINE intptr_t ldl_beside(intptr_t i, intptr_t j) { return i > j ? ldl_place(i, j) : ldl_place(j, i); }
+INLINE intptr_t ldl_beside(intptr_t i, intptr_t j) { return i > j ? ldl_index(i, j) : ldl_index(j, i); }
 
 INLINE mask ldl_nowhere(void) { return lane_greater(lane_set(0), lane_set(0)); }
 INLINE mask ldl_at_least(vec x, vec y) { return lane_greater(x, y) | lane_equal(x, y); }
@@ -49,7 +49,7 @@ typedef struct ldl_path {
 INLINE ldl_path ldl_path_from(vec r, intptr_t k) {
     ldl_path x;
     lane_store_int(x.row, r);
-    UNROLLED(int l = 0; l < LANES; l++) x.at[l] = ldl_place(x.row[l], k);
+    UNROLLED(int l = 0; l < LANES; l++) x.at[l] = ldl_index(x.row[l], k);
     return x;
 }
 /* From element i to the next: along a row up to the diagonal, then down a column. */
@@ -191,7 +191,7 @@ INLINE void ldl_subtract(ldl_group *g, elem *x, elem *l, const elem *y, mask non
                          bool hermitian) {
     const mask starts = g->starts[k];
     const bool any_starts = lane_any(starts);
-    g->a[ldl_place(k, k)] = x[k];
+    g->a[ldl_index(k, k)] = x[k];
     if (lane_any(none))
         for (intptr_t i = k + 1; i < n; i++) {
             x[i] = elem_select(none, elem_set(0), x[i]);
@@ -201,14 +201,14 @@ INLINE void ldl_subtract(ldl_group *g, elem *x, elem *l, const elem *y, mask non
     for (intptr_t j = k + 1; j < n && hermitian; j++) mirrored[j] = elem_conj(l[j]);
     const elem *const right = hermitian ? mirrored : l;
     for (intptr_t i = k + 1; i < n; i++) {
-        elem *const row = g->a + ldl_place(i, 0);
+        elem *const row = g->a + ldl_index(i, 0);
         const elem x_i = x[i], next = elem_fnma(x_i, right[k + 1], row[k + 1]);
         row[k + 1] = any_starts ? elem_select(starts, y[i], next) : next;
         row[k] = l[i];
         UNROLLED_BY_4(intptr_t j = k + 2; j <= i; j++) row[j] = elem_fnma(x_i, right[j], row[j]);
         if (hermitian) row[i] = elem_real(row[i]);
     }
-    if (any_starts) g->a[ldl_place(k + 1, k)] = elem_select(starts, x[k + 1], l[k + 1]);
+    if (any_starts) g->a[ldl_index(k + 1, k)] = elem_select(starts, x[k + 1], l[k + 1]);
 }
 
 /* The triangle becomes L and D (Golub and Van Loan, Matrix Computations, section 4.4; LAPACK's sytf2, hetf2). */
@@ -218,7 +218,7 @@ INLINE void ldl_factor(ldl_group *g, intptr_t n, bool upper, bool hermitian) {
         const mask ends = ldl_ends(g, k);
         elem *const x = g->x, *const y = g->y, *const l = g->l;
         ldl_choice c = {.z = g->z};
-        for (intptr_t i = k; i < n; i++) x[i] = g->a[ldl_place(i, k)];
+        for (intptr_t i = k; i < n; i++) x[i] = g->a[ldl_index(i, k)];
         ldl_choose(&c, g->a, x, ends, k, n, hermitian);
         if (lane_any(c.exchanges)) ldl_exchange(g, &c, x, y, k, n, hermitian);
         const vec row = lane_set((T)n), number = upper ? lane_sub(row, c.p) : lane_add(c.p, lane_set(1));
@@ -258,9 +258,9 @@ INLINE void ldl_solve_one(const ldl_group *g, elem *x, intptr_t n, bool hermitia
     for (intptr_t k = 0; k < n; k++) {
         ldl_exchange_one(g, x, k, n);
         if (k + 1 == n) break;
-        const elem next = elem_fnma(g->a[ldl_place(k + 1, k)], x[k], x[k + 1]);
+        const elem next = elem_fnma(g->a[ldl_index(k + 1, k)], x[k], x[k + 1]);
         x[k + 1] = elem_select(g->starts[k], x[k + 1], next);
-        for (intptr_t i = k + 2; i < n; i++) x[i] = elem_fnma(g->a[ldl_place(i, k)], x[k], x[i]);
+        for (intptr_t i = k + 2; i < n; i++) x[i] = elem_fnma(g->a[ldl_index(i, k)], x[k], x[i]);
     }
     for (intptr_t k = 0; k < n; k++) {
         const mask starts = g->starts[k];
@@ -279,8 +279,8 @@ INLINE void ldl_solve_one(const ldl_group *g, elem *x, intptr_t n, bool hermitia
     for (intptr_t i = 0; i < n; i++) x[i] = ldl_mirrored(x[i], hermitian); /* L^T of the conjugate, for L^H */
     for (intptr_t k = n - 1; k >= 0; k--) {
         elem sum = x[k];
-        if (k + 1 < n) sum = elem_select(g->starts[k], sum, elem_fnma(g->a[ldl_place(k + 1, k)], x[k + 1], sum));
-        for (intptr_t i = k + 2; i < n; i++) sum = elem_fnma(g->a[ldl_place(i, k)], x[i], sum);
+        if (k + 1 < n) sum = elem_select(g->starts[k], sum, elem_fnma(g->a[ldl_index(k + 1, k)], x[k + 1], sum));
+        for (intptr_t i = k + 2; i < n; i++) sum = elem_fnma(g->a[ldl_index(i, k)], x[i], sum);
         x[k] = sum;
         ldl_exchange_one(g, x, k, n);
     }
@@ -291,7 +291,7 @@ INLINE void ldl_solve_one(const ldl_group *g, elem *x, intptr_t n, bool hermitia
 INLINE void ldl_load(ldl_group *g, const smm_call *call, intptr_t q, intptr_t count) {
     KERNEL(elem_load_triangle)(g->a, &call->a, q, call->n, call->form & SMM_UPPER, count);
     for (intptr_t i = 0; i < call->n && ldl_is_hermitian(call); i++)
-        g->a[ldl_place(i, i)] = elem_real(g->a[ldl_place(i, i)]);
+        g->a[ldl_index(i, i)] = elem_real(g->a[ldl_index(i, i)]);
 }
 
 /* X; NaN where there is none. */
@@ -326,7 +326,7 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
         for (intptr_t i = 0; i < n; i++) {
             elem *const x = g->x;
             for (intptr_t j = 0; j < n; j++)
-                x[smm_ldl_reversed(call, j)] = j <= i ? g->a[ldl_place(i, j)] : elem_set(0);
+                x[smm_ldl_reversed(call, j)] = j <= i ? g->a[ldl_index(i, j)] : elem_set(0);
             smm_operand row = o->ld;
             row.data = (char *)row.data + smm_ldl_reversed(call, i) * row.row;
             KERNEL(elem_store)(&row, q, x, 1, n, count);
@@ -361,7 +361,7 @@ INLINE void ldl_look(const smm_call *call, ldl_group *g, intptr_t q, intptr_t co
         const intptr_t next = min_of(k + 1, n - 1);
         g->row[k] = lane_load(row[k]);
         g->starts[k] = lane_greater(lane_load(starts[k]), lane_set(0));
-        ldl_note_divisor(g, k, g->a[ldl_place(k, k)], g->a[ldl_place(next, k)], g->a[ldl_place(next, next)],
+        ldl_note_divisor(g, k, g->a[ldl_index(k, k)], g->a[ldl_index(next, k)], g->a[ldl_index(next, next)],
                          ldl_is_hermitian(call));
     }
 }

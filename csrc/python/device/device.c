@@ -32,7 +32,7 @@ static DLDataType element_of(const task *t, int i, smm_dtype dtype) {
         SMM_DTYPES(ROW, _)
 #undef ROW
     };
-    const int place = t->a.s->place[i];
+    const int place = t->a.s->position[i];
     return (DLDataType){.code = smm_is_integer(t->a.g, i) ? kDLInt : codes[smm_type_of(t->a.g->op, dtype, place)],
                         .bits = 8 * smm_size_of(t->a.g->op, dtype, place),
                         .lanes = 1};
@@ -107,7 +107,7 @@ static bool take_sizes(task *t) {
 
 static void take_number(task *t, int operand, double _Complex value) {
     smm_take_number(&t->a, operand);
-    t->number[t->a.s->place[operand]] = value;
+    t->number[t->a.s->position[operand]] = value;
 }
 
 /* All operands are added: complete the call. On a device the innermost dimension is its batch. False: devices take as
@@ -218,7 +218,7 @@ PyObject *smm_device_direct(PyObject *ufunc, PyObject *const *args, Py_ssize_t n
     void *stream = NULL;
     const int last = s->operands - 1;
     bool declined = !take_inputs(&t, args) || smm_is_followed(args[0]), failed = false, some_failed = false;
-    const bool only_failures = t.on_host && s->place[last] == smm_roles_of[t.a.g->op].info && nargs <= last;
+    const bool only_failures = t.on_host && s->position[last] == smm_roles_of[t.a.g->op].info && nargs <= last;
     if (only_failures && !smm_current_hook) t.a.call.failed = &some_failed;
     bool given = false;
     for (int i = inputs; i < s->operands && !declined && !failed; i++) {

@@ -232,7 +232,7 @@ static int dtype_of_loop(const PyUFuncObject *ufunc, int row, int i) {
     const int dtype = smm_dtype_of_numpy(types[0]);
     if (dtype < 0 || dtype >= SMM_COMPUTED_TYPES || (rows[row].is_real && smm_is_complex((smm_dtype)dtype))) return -1;
     for (int j = 0; j < ufunc->nargs; j++) {
-        const smm_dtype its = smm_type_of(rows[row].g.op, (smm_dtype)dtype, signatures[row].place[j]);
+        const smm_dtype its = smm_type_of(rows[row].g.op, (smm_dtype)dtype, signatures[row].position[j]);
         if (smm_dtype_of_numpy(types[j]) != (int)its) return -1;
     }
     return dtype;
@@ -335,7 +335,7 @@ int smm_add_patch(PyObject *Py_UNUSED(module)) {
         char text[SMM_SIGNATURE_LENGTH];
         signatures[row] = smm_read_signature(&rows[row].g, text);
         if (replaces_a(&rows[row])) { /* its operands are a, h and tau */
-            signatures[row].place[1] = signatures[row].place[2];
+            signatures[row].position[1] = signatures[row].position[2];
             signatures[row].operands = 2;
         }
     }

@@ -21,7 +21,7 @@
 
 /* By row and place; NULL: not found, and ours is not registered. */
 typedef void function(void);
-static function *former[ROWS - NUMPY_ROWS][PLACES];
+static function *former[ROWS - NUMPY_ROWS][BACKENDS];
 
 static atomic_bool serves;
 
@@ -29,7 +29,7 @@ static atomic_bool serves;
 
 /* Arguments belong to the kernel, also while an exception passes. */
 typedef struct frame {
-    int row, place;
+    int row, backend;
     const torch_operator *op;
     bool handed_on;
     argument arguments[MAX_ARGUMENTS];
@@ -95,7 +95,7 @@ static optional_number as_optional_number(argument optional) {
 
 /* and calls of them. */
 static void hand_on(frame *x) {
-    function *const f = former[x->row - NUMPY_ROWS][x->place];
+    function *const f = former[x->row - NUMPY_ROWS][x->backend];
     const argument *const own = x->arguments, *const given = x->given;
     tensors made;
     switch (x->row) {
@@ -156,11 +156,11 @@ static bool serve(call *c, bool takes) {
 static const torch_operator *operator_of(int row) { return &smm_torch_operators[(row - NUMPY_ROWS) / 2]; }
 static bool has_out(int row) { return (row - NUMPY_ROWS) % 2; }
 
-static void run(int row, int place, argument *stack, uint64_t arguments, uint64_t results) {
-    __attribute__((cleanup(release))) frame own = {.row = row, .place = place, .op = operator_of(row)};
+static void run(int row, int backend, argument *stack, uint64_t arguments, uint64_t results) {
+    __attribute__((cleanup(release))) frame own = {.row = row, .backend = backend, .op = operator_of(row)};
     memcpy(own.arguments, stack, arguments * sizeof *stack);
     if (has_out(row)) own.given = own.arguments + arguments - results;
-    call c = {.row = row, .place = place, .op = own.op, .stack = own.arguments, .given = own.given};
+    call c = {.row = row, .backend = backend, .op = own.op, .stack = own.arguments, .given = own.given};
     if (serve(&c, true)) {
         memcpy(stack, c.results, results * sizeof *stack);
         return;
@@ -171,9 +171,9 @@ static void run(int row, int place, argument *stack, uint64_t arguments, uint64_
     memcpy(stack, own.results, results * sizeof *stack);
 }
 
-#define KERNEL(name, row, place) \
+#define KERNEL(name, row, backend) \
     static void name(argument *stack, uint64_t arguments, uint64_t results) { \
-        run(row, place, stack, arguments, results); \
+        run(row, backend, stack, arguments, results); \
     }
 #define SMM_PATCHED_BOXED(...)
 #define SMM_PATCHED_TORCH(op, ...) \
@@ -209,7 +209,7 @@ typedef struct boxed_kernel {
 } boxed_kernel;
 
 /* As `former`. */
-static const boxed_kernel *former_boxed[ROWS - NUMPY_ROWS][PLACES];
+static const boxed_kernel *former_boxed[ROWS - NUMPY_ROWS][BACKENDS];
 
 /* A value as an argument: a tensor stays the stack's. */
 static bool unbox(value *x, bool is_number, argument *to) {
@@ -240,8 +240,8 @@ static void leave(const bool *entered) {
     if (*entered) hands_on = false;
 }
 
-static void run_boxed(int row, int place, const void *op, uint64_t keys, values *stack) {
-    call c = {.row = row, .place = place, .op = operator_of(row)};
+static void run_boxed(int row, int backend, const void *op, uint64_t keys, values *stack) {
+    call c = {.row = row, .backend = backend, .op = operator_of(row)};
     const char *const kind = c.op->arguments;
     const int own = (int)strlen(kind), count = own + (has_out(row) ? c.op->results : 0);
     argument arguments[MAX_ARGUMENTS];
@@ -256,13 +256,13 @@ static void run_boxed(int row, int place, const void *op, uint64_t keys, values 
     }
     __attribute__((cleanup(leave), unused)) const bool entered = !hands_on;
     hands_on = true;
-    const boxed_kernel *const f = former_boxed[row - NUMPY_ROWS][place];
+    const boxed_kernel *const f = former_boxed[row - NUMPY_ROWS][backend];
     f->call(f->functor, op, keys, stack);
 }
 
-#define KERNEL(name, row, place) \
+#define KERNEL(name, row, backend) \
     static void name(void *Py_UNUSED(functor), const void *op, uint64_t keys, values *stack) { \
-        run_boxed(row, place, op, keys, stack); \
+        run_boxed(row, backend, op, keys, stack); \
     }
 #define SMM_PATCHED_TORCH(...)
 #define SMM_PATCHED_BOXED(op, ...) \
@@ -276,8 +276,8 @@ static void run_boxed(int row, int place, const void *op, uint64_t keys, values 
 
 /* By row and place: a kernel of one kind or of the other. */
 typedef struct kernels {
-    kernel *passed[PLACES];
-    boxed *boxed[PLACES];
+    kernel *passed[BACKENDS];
+    boxed *boxed[BACKENDS];
 } kernels;
 static const kernels kernels_of[ROWS - NUMPY_ROWS] = {
 #define SMM_PATCHED_BOXED(op, ...) \
@@ -291,7 +291,7 @@ static const kernels kernels_of[ROWS - NUMPY_ROWS] = {
 
 /* --- Registration ------------------------------------------------------------------------------------ */
 
-static const char *const keys[PLACES] = {"CPU", "CUDA"};
+static const char *const keys[BACKENDS] = {"CPU", "CUDA"};
 enum { SYMBOL = 200 };
 
 /* The mangled name of <operator>, or <operator>_out, in a namespace of at. It spells the types of all arguments, of
@@ -318,9 +318,9 @@ static void mangle(char to[SYMBOL], const torch_operator *op, bool out, const ch
 }
 
 /* PyTorch's kernel of an operator, from a library; one that serves all places has the host's library. */
-static function *find(void *library, void *host, const torch_operator *op, bool out, int place) {
+static function *find(void *library, void *host, const torch_operator *op, bool out, int backend) {
     char symbol[SYMBOL];
-    mangle(symbol, op, out, place == CPU ? "cpu" : "cuda");
+    mangle(symbol, op, out, backend == CPU ? "cpu" : "cuda");
     function *f;
     *(void **)&f = dlsym(library, symbol);
     if (f) return f;
@@ -376,33 +376,34 @@ static bool register_boxed(void *host, void *registrations, const char *name, bo
 }
 
 /* Register a row's kernel for a place; boxes: one of boxed values, too. 0: it is left out; -1: PyTorch refuses it. */
-static int register_kernel(void *library, void *host, bool boxes, int row, int place, void *registrations) {
+static int register_kernel(void *library, void *host, bool boxes, int row, int backend, void *registrations) {
     const torch_operator *const op = operator_of(row);
     const char *const name = has_out(row) ? op->overload : op->name;
     const int i = row - NUMPY_ROWS;
-    if (kernels_of[i].boxed[place]) {
+    if (kernels_of[i].boxed[backend]) {
         if (!boxes) return 0;
-        former_boxed[i][place] = find_boxed(name, keys[place]);
-        return former_boxed[i][place] && register_boxed(host, registrations, name, kernels_of[i].boxed[place]);
+        former_boxed[i][backend] = find_boxed(name, keys[backend]);
+        return former_boxed[i][backend] && register_boxed(host, registrations, name, kernels_of[i].boxed[backend]);
     }
-    former[i][place] = find(library, host, op, has_out(row), place);
-    if (!former[i][place]) return 0;
-    return smm_torch.torch_library_impl(registrations, name, kernels_of[i].passed[place], SMM_TORCH_INTERFACE) ? -1 : 1;
+    former[i][backend] = find(library, host, op, has_out(row), backend);
+    if (!former[i][backend]) return 0;
+    return smm_torch.torch_library_impl(registrations, name, kernels_of[i].passed[backend], SMM_TORCH_INTERFACE) ? -1
+                                                                                                                 : 1;
 }
 
 /* Register kernels for all operators whose former kernels a library has, and add their names to a list. -1 with an
  * exception. */
-static int register_kernels(void *library, void *host, bool boxes, int place, PyObject **list) {
-    static void *registrations[PLACES]; /* kept */
-    const char *const key = keys[place];
-    if (smm_torch.aoti_torch_library_init_impl("aten", key, __FILE__, __LINE__, &registrations[place])) {
+static int register_kernels(void *library, void *host, bool boxes, int backend, PyObject **list) {
+    static void *registrations[BACKENDS]; /* kept */
+    const char *const key = keys[backend];
+    if (smm_torch.aoti_torch_library_init_impl("aten", key, __FILE__, __LINE__, &registrations[backend])) {
         PyErr_Format(PyExc_RuntimeError, "PyTorch refuses kernels of aten for %s", key);
         return -1;
     }
     for (int row = NUMPY_ROWS; row < ROWS; row++) {
         const torch_operator *const op = operator_of(row);
         const char *const name = has_out(row) ? op->overload : op->name;
-        const int registered = register_kernel(library, host, boxes, row, place, registrations[place]);
+        const int registered = register_kernel(library, host, boxes, row, backend, registrations[backend]);
         if (registered < 0) PyErr_Format(PyExc_RuntimeError, "PyTorch refuses a kernel of %s for %s", name, key);
         if (registered > 0) smm_append(list, PyUnicode_FromFormat("%s %s", name, key));
         if (registered < 0 || !*list) return -1;

@@ -15,8 +15,8 @@ const char *smm_find_torch(void *library) {
     *(void **)&smm_torch.delete = dlsym(RTLD_DEFAULT, "_ZdlPv");
     if (!smm_torch.delete) *(void **)&smm_torch.delete = dlsym(library, "_ZdlPv");
     if (!smm_torch.delete) return "operator delete";
-    smm_torch.place[CPU] = smm_torch.aoti_torch_device_type_cpu();
-    smm_torch.place[CUDA] = smm_torch.aoti_torch_device_type_cuda();
+    smm_torch.device_type[CPU] = smm_torch.aoti_torch_device_type_cpu();
+    smm_torch.device_type[CUDA] = smm_torch.aoti_torch_device_type_cuda();
     smm_torch.integer = smm_torch.aoti_torch_dtype_int32();
     smm_torch.integer64 = smm_torch.aoti_torch_dtype_int64();
     smm_torch.number[SMM_F32] = smm_torch.aoti_torch_dtype_float32();

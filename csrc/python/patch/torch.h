@@ -49,7 +49,7 @@ typedef void kernel(argument *stack, uint64_t arguments, uint64_t results);
     F(int32_t, aoti_torch_dtype_int32, (void)) \
     F(int32_t, aoti_torch_dtype_int64, (void))
 
-enum { CPU, CUDA, PLACES };
+enum { CPU, CUDA, BACKENDS };
 
 typedef struct smm_torch_functions {
 #define MEMBER(result, name, arguments) result(*name) arguments;
@@ -58,7 +58,7 @@ typedef struct smm_torch_functions {
     int (*aoti_torch_get_current_cuda_stream)(int32_t, void **); /* NULL: this PyTorch has no CUDA */
     void (*delete)(void *);                                      /* C++'s, for values of optional arguments */
     /* PyTorch's numbers of devices and types */
-    int32_t place[PLACES], integer, integer64, number[SMM_COMPUTED_TYPES];
+    int32_t device_type[BACKENDS], integer, integer64, number[SMM_COMPUTED_TYPES];
 } smm_torch_functions;
 extern smm_torch_functions smm_torch;
 
@@ -98,7 +98,7 @@ enum { MAX_ARGUMENTS = 8, MAX_TENSORS = 3, MAX_RESULTS = 4 };
 
 /* A call of an operator. */
 typedef struct call {
-    int row, place;
+    int row, backend;
     const struct torch_operator *op;
     const argument *stack;
     const argument *given;  /* out=: a tensor for each result; or NULL */

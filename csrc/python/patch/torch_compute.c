@@ -70,7 +70,7 @@ typedef struct output {
 
 static int32_t code_of(const smm_gufunc *g, int i, smm_dtype dtype) {
     if (smm_is_integer(g, i)) return smm_torch.integer;
-    return smm_torch.number[smm_type_of(g->op, dtype, smm_signature_of(g)->place[i])];
+    return smm_torch.number[smm_type_of(g->op, dtype, smm_signature_of(g)->position[i])];
 }
 
 /* Strides of row-major or column-major matrices. Columns, or vectors, take the memory of so many rows if these are
@@ -114,14 +114,14 @@ static bool take_rows_instead(call *c, int ndim, tensor result, output *to, oper
  * elements in one place. */
 static bool take_output(call *c, smm_arrays *x, int i, role what, output *to) {
     const int ndim = smm_output_shape(x, i, to->shape), layout = what & ~(TRANSPOSED | LONGS | COPIED);
-    const bool copied = what & COPIED && c->place == CUDA && c->order >= FEWEST_ROWS_COPIED;
+    const bool copied = what & COPIED && c->backend == CUDA && c->order >= FEWEST_ROWS_COPIED;
     const bool vectors = layout == VECTORS || layout == ROW_VECTORS;
     const bool by_columns = layout == BY_COLUMNS || layout == VECTORS;
     const int32_t dtype = code_of(x->g, i, c->dtype);
-    intptr_t bytes = smm_size_of(x->g->op, c->dtype, x->s->place[i]);
+    intptr_t bytes = smm_size_of(x->g->op, c->dtype, x->s->position[i]);
     int64_t strides[MAX_DIM + 2];
     operand out;
-    const int place = c->next;
+    const int backend = c->next;
     if (layout == EMPTY) {
         if (!add_scratch(c, ndim, to->shape, dtype, what, &to->own, &out)) return false;
     } else {
@@ -130,7 +130,7 @@ static bool take_output(call *c, smm_arrays *x, int i, role what, output *to) {
         lay_out(ndim - vectors, to->shape, by_columns, layout == BY_ROWS ? 0 : c->rows, strides);
         if (!add_result(c, ndim - vectors, to->shape, strides, what & LONGS ? smm_torch.integer64 : dtype, &out))
             return false;
-        if (copied && !take_rows_instead(c, ndim, c->results[place], to, &out)) return false;
+        if (copied && !take_rows_instead(c, ndim, c->results[backend], to, &out)) return false;
     }
     for (int d = 0; d < out.dim; d++) to->steps[d] = out.strides[d];
     if (vectors) to->steps[ndim - 1] = 0;
@@ -180,9 +180,9 @@ static outcome run_on_host(const call *c, smm_arrays *x) {
 
 outcome smm_compute(call *c, const char *name, int inputs, const smm_array *input, const role *roles) {
     smm_arrays x;
-    smm_arrays_of(&x, smm_gufunc_named(name, strlen(name)), c->place == CUDA ? SMM_CUDA_DIMS : MAX_DIM);
+    smm_arrays_of(&x, smm_gufunc_named(name, strlen(name)), c->backend == CUDA ? SMM_CUDA_DIMS : MAX_DIM);
     x.call.dtype = c->dtype;
-    if (c->place == CUDA && (x.call.op == SMM_OP_LU || x.call.op == SMM_OP_LU_SOLVE)) x.call.form |= SMM_LAPACK;
+    if (c->backend == CUDA && (x.call.op == SMM_OP_LU || x.call.op == SMM_OP_LU_SOLVE)) x.call.form |= SMM_LAPACK;
     for (int i = 0; i < inputs; i++) {
         if (input[i].ndim < 0)
             smm_take_number(&x, i);
@@ -190,7 +190,7 @@ outcome smm_compute(call *c, const char *name, int inputs, const smm_array *inpu
             return OTHER;
     }
     smm_finish_sizes(&x.call, x.g);
-    if (c->place == CUDA && !smm_cuda_takes(x.call.op, x.call.dtype, x.call.m, x.call.k, x.call.n)) return OTHER;
+    if (c->backend == CUDA && !smm_cuda_takes(x.call.op, x.call.dtype, x.call.m, x.call.k, x.call.n)) return OTHER;
     output outputs[SMM_MAX_OPERANDS];
     bool fits = true;
     for (int i = inputs; i < x.s->operands; i++) {
@@ -201,7 +201,7 @@ outcome smm_compute(call *c, const char *name, int inputs, const smm_array *inpu
             fits = fits && take_output(c, &x, i, roles[i - inputs], &outputs[i]);
     }
     outcome what = c->given ? OTHER : REFUSED;
-    if (fits && smm_describe(&x)) what = c->place == CUDA ? run_on_device(c, &x) : run_on_host(c, &x);
+    if (fits && smm_describe(&x)) what = c->backend == CUDA ? run_on_device(c, &x) : run_on_host(c, &x);
     for (int i = inputs; i < x.s->operands; i++) {
         if (what == SERVED && outputs[i].copy && !copy(outputs[i].copy, outputs[i].own)) what = REFUSED;
         if (outputs[i].own) smm_torch.aoti_torch_delete_tensor_object(outputs[i].own);

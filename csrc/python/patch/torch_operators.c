@@ -150,7 +150,7 @@ static int64_t length_of(const operand *x) {
 /* Pivots, result i, as PyTorch has them; on the host smallmm counts from 0. */
 static outcome count_from_one(const call *c, outcome what, int i) {
     operand x;
-    if (what != SERVED || c->place == CUDA || !smm_read_tensor(c->results[i], &x)) return what;
+    if (what != SERVED || c->backend == CUDA || !smm_read_tensor(c->results[i], &x)) return what;
     int32_t *const row = (int32_t *)(uintptr_t)x.data;
     const bool contiguous = smm_is_contiguous(&x);
     for (int64_t k = length_of(&x); k--;) row[offset_of(&x, contiguous, k)]++;
@@ -237,7 +237,7 @@ static outcome take_lu_solve(call *c) {
     operand pivots = c->x[1];
     const smm_array b = numbers_of(c, left ? &c->x[2] : transpose(&c->x[2], &turned));
     outcome what = REFUSED;
-    if (c->place == CUDA || count_from_zero(&c->x[1], &pivots, &own)) {
+    if (c->backend == CUDA || count_from_zero(&c->x[1], &pivots, &own)) {
         const smm_array input[] = {numbers_of(c, lu), pivots_of(&pivots), b};
         const char *const name = left == adjoint ? "lu_solve_transposed" : "lu_solve";
         what = smm_compute(c, name, 3, input, (const role[]){left ? BY_COLUMNS : BY_ROWS | TRANSPOSED});
@@ -325,7 +325,7 @@ static bool widen(const call *c, int i, int64_t full) {
  * residuals if A is tall. X is in the memory of B. */
 static outcome take_lstsq(call *c) {
     const operand *a = &c->x[0];
-    const bool vectors = is_of_vectors(a, &c->x[1]), ranks = c->place == CPU;
+    const bool vectors = is_of_vectors(a, &c->x[1]), ranks = c->backend == CPU;
     reshaped own;
     const operand *b = as_matrices(&c->x[1], vectors, &own);
     if (b->dim != a->dim || !has_batches_of(a, b)) return OTHER;
@@ -356,7 +356,7 @@ static outcome take_exponential(call *c) {
 
 /* Values that are not finite tell of a matrix that failed: PyTorch raises then. */
 static outcome checked(const call *c, outcome what, int values, smm_dtype dtype) {
-    if (what != SERVED || c->place == CPU || smm_is_sum_finite(c->results[values], dtype)) return what;
+    if (what != SERVED || c->backend == CPU || smm_is_sum_finite(c->results[values], dtype)) return what;
     return EXCEPTIONAL;
 }
 
@@ -377,7 +377,7 @@ static outcome take_svd(call *c) {
     const bool tall = c->x->sizes[c->x->dim - 2] >= c->x->sizes[c->x->dim - 1], full = truth(c, 1);
     outcome what = SERVED;
     if (truth(c, 2)) {
-        const role of_v = c->place == CUDA ? BY_ROWS : BY_COLUMNS; /* as cuSOLVER's kernels have it */
+        const role of_v = c->backend == CUDA ? BY_ROWS : BY_COLUMNS; /* as cuSOLVER's kernels have it */
         what = compute_of_a(c, names[2 * full + tall], (const role[]){BY_COLUMNS, BY_ROWS, of_v, UNUSED});
     } else {
         what = smm_add_empty(c, what, c->x->dtype);
@@ -390,7 +390,7 @@ static outcome take_svd(call *c) {
 
 static outcome take_eig(call *c) {
     const bool vectors = c->op->results == 2;
-    const role of_vectors = !vectors ? UNUSED : c->place == CUDA ? BY_ROWS : BY_COLUMNS;
+    const role of_vectors = !vectors ? UNUSED : c->backend == CUDA ? BY_ROWS : BY_COLUMNS;
     const outcome what = compute_of_a(c, vectors ? "eig" : "eigvals", (const role[]){BY_ROWS, of_vectors, UNUSED});
     return checked(c, what, 0, smm_dtypes[c->dtype].complex_of);
 }
@@ -421,7 +421,7 @@ static bool takes_options(const call *c) {
             if (!truth(c, i)) return false;
             break;
         case 'c':
-            if (c->place == CUDA && truth(c, i)) return false;
+            if (c->backend == CUDA && truth(c, i)) return false;
             break;
         case 'o':
         case 'f':
@@ -448,7 +448,7 @@ enum { FEWEST_ON_DEVICE = 2 };
 
 /* Products of float32 pay on devices up to order 64: 1.2 times PyTorch's speed there (H100, PyTorch 2.11). */
 static intptr_t max_order_of(const call *c) {
-    if (c->place != CUDA || (c->op->take != take_bmm && c->op->take != take_baddbmm)) return SMM_MAX_ORDER;
+    if (c->backend != CUDA || (c->op->take != take_bmm && c->op->take != take_baddbmm)) return SMM_MAX_ORDER;
     return c->dtype == SMM_F32 ? SMM_CUDA_MAX : SMM_CUDA_MAX_ORDER;
 }
 
@@ -466,15 +466,15 @@ outcome smm_take_torch(call *c) {
     for (int i = 0; smm_is_tensor(kind[i]); i++)
         if (!take_tensor(c, i)) return OTHER;
     const int dtype = smm_dtype_of_torch(c->x->dtype);
-    if (dtype < 0 || c->x->type != smm_torch.place[c->place]) return OTHER;
+    if (dtype < 0 || c->x->type != smm_torch.device_type[c->backend]) return OTHER;
     c->dtype = (smm_dtype)dtype;
     for (int i = 0; smm_is_tensor(kind[i]); i++)
         if (!strchr("AI", kind[i]) && !(kind[i] == 'B' && is_of_vectors(c->x, &c->x[i]))) measure(c, &c->x[i]);
     if (c->order < 1 || c->order > max_order_of(c) || !c->matrices) return LARGE;
     const intptr_t for_all = smm_fewest_for_all();
-    const intptr_t least = c->place == CPU ? smm_fewest(c->row, c->dtype, c->order)
-                           : for_all       ? for_all
-                                           : FEWEST_ON_DEVICE;
+    const intptr_t least = c->backend == CPU ? smm_fewest(c->row, c->dtype, c->order)
+                           : for_all         ? for_all
+                                             : FEWEST_ON_DEVICE;
     if (c->matrices < least) return FEW;
     const outcome what = takes_options(c) ? c->op->take(c) : OTHER;
     return what == SERVED ? smm_move_results(c) : what;

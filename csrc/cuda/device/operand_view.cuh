@@ -1,4 +1,4 @@
-/* place.cuh: where the matrix of some lanes lies in memory, from where it comes and to where it goes: element by
+/* operand_view.cuh: where the matrix of some lanes lies in memory, from where it comes and to where it goes: element by
  * element, or of few rows, which a thread has in registers, in vectors. */
 
 /* WIDTH elements of a thread that lie there at this step, to memory where they lie side by side, or from it. */
@@ -64,12 +64,12 @@ __device__ inline T computed(InMemory x) { return x; }
 __device__ inline Complex computed(Complex x) { return x; }
 
 /* Matrix q of an operand, of numbers or of elements (Stored), whose rows are its columns if it is TRANSPOSED. A step of
- * a program has another Place (function.cuh), for the same algorithms. */
-template <bool TRANSPOSED = false, class X = InMemory> struct Place {
+ * a program has another OperandView (function.cuh), for the same algorithms. */
+template <bool TRANSPOSED = false, class X = InMemory> struct OperandView {
     typedef decltype(computed(X())) Y;
     const smm_cuda_operand &operand; /* strides stay among the arguments, which cost no registers */
     X *data;
-    __device__ Place(const smm_cuda_args &args, int which, long long q)
+    __device__ OperandView(const smm_cuda_args &args, int which, long long q)
         : operand(args.operand[which]), data(static_cast<X *>(operand.data) + offset_of(args, operand, q)) {}
     __device__ long long row() const { return TRANSPOSED ? operand.col : operand.row; }
     __device__ long long col() const { return TRANSPOSED ? operand.row : operand.col; }
