@@ -19,7 +19,6 @@ from .record import Record
 
 _MAX_LAYOUTS = 64
 _MAX_ARRAYS = 64  # csrc/python/device/device_programs.c
-_MAX_ARGUMENTS = 4096  # bytes
 
 
 class DeviceProgram:

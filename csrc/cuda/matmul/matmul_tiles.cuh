@@ -15,7 +15,6 @@ constexpr int SUM_DEEP = 1024, SUM_CHUNK = 256;
 static_assert(SUM_CHUNK % DEPTH == 0 && THREADS % LANES == 0 && LANES % ACROSS == 0, "whole panels and slices");
 
 __device__ inline long long min64(long long x, long long y) { return x < y ? x : y; }
-__device__ inline long long max64(long long x, long long y) { return x > y ? x : y; }
 
 /* x / y of numbers that are not negative: of 64 bits it takes a hundred instructions. */
 __device__ inline long long quotient(long long x, long long y) {
