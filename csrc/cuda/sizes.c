@@ -3,12 +3,14 @@
 #include "cuda.h"
 
 /* From the least order on tensor cores multiply doubles faster than the kernels of matrices that a block holds: 20,001
- * of order 56, 64 of f64 take 0.84, 0.72 of the time, c128 0.71, 0.53; f64 60 1.11 (H200, 2026-11-29). */
+ * of order 56, 64 of f64 take 0.84, 0.72 of the time, c128 0.71, 0.53; f64 60 1.11 (H200, 2026-11-29). Complex products
+ * are tiled, too, whose factors take more shared memory than the smaller devices have: 99 KB. */
 bool smm_cuda_is_tiled(smm_dtype dtype, intptr_t m, intptr_t k, intptr_t n) {
-    enum { MIN_F64 = 53, MIN_C128 = 49 };
+    enum { MIN_F64 = 53, MIN_C128 = 49, MAX_C128 = (96 << 10) / 16 };
     const intptr_t smallest = min_of(m, min_of(k, n));
     if (m > SMM_CUDA_MAX || k > SMM_CUDA_MAX || n > SMM_CUDA_MAX) return true;
-    return (dtype == SMM_F64 && smallest >= MIN_F64) || (dtype == SMM_C128 && smallest >= MIN_C128);
+    return (dtype == SMM_F64 && smallest >= MIN_F64) ||
+           (dtype == SMM_C128 && (smallest >= MIN_C128 || (m + n) * k > MAX_C128));
 }
 
 bool smm_cuda_is_of_diagonals(smm_op op) { return smm_operations[op].operand[0].direction & SMM_LONG; }

@@ -281,29 +281,3 @@ void smm_matmul_one_baseline(const smm_cuda_problem *p, smm_cuda_parameters *bes
                 *best = x;
             }
 }
-
-static int tiles_of_complex(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    return ceil_div(p->m, x->rows) * ceil_div(p->n, x->cols);
-}
-
-bool smm_matmul_numbers_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { DEPTH = 32, MAX_ROWS = 4 };
-    if (p->op != SMM_OP_MATMUL || x->rows < 1 || x->rows > MAX_ROWS || x->cols < 1 || x->cols > MAX_ROWS) return false;
-    const int tiles = tiles_of_complex(p, x), matrices = max_of(1, x->threads / tiles),
-              depth = min_of(max_of(p->k, 1), DEPTH);
-    const int threads = ceil_div(matrices * tiles, 32) * 32;
-    if (threads > 1024) return false;
-    *grid = (smm_cuda_grid){.matrices = matrices, .threads = threads, .aligned = p->aligned};
-    grid->shared = matrices * (p->m * pitch_of(depth) + depth * pitch_of(p->n)) * bytes_of(p);
-    return true;
-}
-
-/* Tiles of a thread: larger ones read shared memory less often. */
-static int side_of_tile(int length) { return length <= 4 ? 1 : length <= 16 ? 2 : 4; }
-
-void smm_matmul_numbers_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_matmul_numbers,
-                               .rows = side_of_tile(p->m),
-                               .cols = side_of_tile(p->n),
-                               .threads = 128};
-}
