@@ -14,12 +14,11 @@ CASES = int(os.environ.get("SMALLMM_EMULATED_CASES", "4"))  # of a kernel
     ("kernel", "capability"),
     [
         *[(kernel, 90) for kernel in KERNELS if kernel not in OF_ANY_SIZE],
-        ("inv_shared", 80),
         ("inv_tensor", 80),
     ],
 )
 def test_kernel(emulated, tmp_path, kernel, capability):
-    """Some also without what came with sm_90: bulk copies, and the tensor cores that are used. Those of
+    """One also without the tensor cores that came with sm_90. Those of
     complex numbers have few parameters, but one of them has many operations."""
     cases = CASES if capability == 90 and not kernel.endswith("_numbers") else CASES // 2
     cases *= 3 if kernel == "systems_shared" else 1

@@ -60,7 +60,6 @@ template <int LEFT> __device__ inline void wait_for_copies() {
 /* Bulk copies: whole blocks of 16-byte vectors to shared memory and back, by a unit of their own. An Arrival counts the
  * bytes of those that name it; how often it was waited for says the parity. */
 typedef unsigned long long Arrival;
-constexpr bool BULK_COPIES = __CUDA_ARCH__ >= 900;
 /* Each by one thread; the first before the others know of it. */
 __device__ inline void begin_arrivals(Arrival *arrival) {
     asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.proxy.async.shared::cta;" ::"r"(shared_address(arrival))

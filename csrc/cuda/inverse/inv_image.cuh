@@ -59,26 +59,14 @@ __device__ inline void each_element(const smm_cuda_args &args, const smm_cuda_op
 /* Images that follow each other as the matrices do in memory move in whole vectors, whatever their rows are. */
 constexpr bool AS_IN_MEMORY = ALIGNED && PITCH == N && MATRIX == N * N && OF_WARP * N * N % VECTOR == 0;
 
-/* Matrices first .. first + count of A come to the images; in bulk, where they may and there is an Arrival. */
-__device__ inline void read(T *images, const smm_cuda_args &args, long long first, int count,
-                            Arrival *arrival = nullptr) {
+/* Matrices first .. first + count of A come to the images. */
+__device__ inline void read(T *images, const smm_cuda_args &args, long long first, int count) {
     const smm_cuda_operand &x = args.operand[SMM_A];
     const InMemory *from = static_cast<const InMemory *>(x.data);
     if constexpr (SMM_SOURCE_A != SMM_SOURCE_FLAT) {
         each_element<SMM_ORDER_A>(args, x, first, count, [&](int q, int i, int j, long long offset) {
             copy<1>(images + q * MATRIX + (DIRECT ? i * PITCH + j : j * PITCH + i), from + offset);
         });
-    } else if (BULK_COPIES && !CONVERTS && ALIGNED && PITCH == N && N * N % VECTOR == 0 && MATRIX % VECTOR == 0 &&
-               arrival) {
-        constexpr int BYTES = N * N * sizeof(T);
-        if (threadIdx.x % 32 == 0) {
-            begin_arrivals(arrival);
-            expect(arrival, count * BYTES);
-        }
-        __syncwarp();
-        for (int q = threadIdx.x % 32; q < count; q += 32)
-            copy_bulk(images + q * MATRIX, from + (first + q) * (N * N), BYTES, arrival);
-        wait_for(arrival, 0);
     } else if constexpr (AS_IN_MEMORY) {
         from += first * (N * N);
         const int total = count * N * N;

@@ -51,27 +51,6 @@ void smm_inv_rows_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
                                .threads = 64};
 }
 
-bool smm_inv_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    enum { MAX_BYTES = 800 }; /* of a thread's multipliers */
-    const int of_warp = 32 / max_of(x->lanes, 1), wide = width_of(p, p->n);
-    if (p->op != SMM_OP_INV || p->n <= SMM_INV_DIRECT || !smm_cuda_whole_matrices(p, x, grid) || x->lanes > 8)
-        return false;
-    if (x->panel < 1 || x->panel > 8 || x->panel % wide) return false;
-    if (ceil_div(p->n, x->lanes) * x->panel * bytes_of(p) > MAX_BYTES) return false;
-    const int matrix = (p->n * p->n / wide | 1) * wide, beside = 8 + 4 * p->n * of_warp;
-    grid->aligned = p->aligned && grid->matrices % group_of(p, p->n * p->n) == 0;
-    grid->shared =
-        x->threads / 32 * (round_up_to_vectors(p, of_warp * matrix) * bytes_of(p) + ceil_div(beside, 16) * 16);
-    return true;
-}
-
-/* From order 12 on where rows are whole vectors, while enough matrices fit. */
-void smm_inv_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool serves = !p->small && p->n >= 12 && p->n <= 24 && width_of(p, p->n) > 1;
-    *x = (smm_cuda_parameters){
-        .kernel = SMM_CUDA_KERNEL_inv_shared, .lanes = serves ? p->n <= 20 ? 2 : 4 : 0, .panel = 4, .threads = 32};
-}
-
 /* A warp to a matrix of doubles, in blocks of 8 x 8. */
 bool smm_inv_tensor_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { PANEL = 4 }; /* columns */

@@ -36,7 +36,6 @@ template <int LEFT> inline void wait_for_copies() { emulated_copies_done(LEFT); 
 
 /* The bytes that are awaited, and above them how many sets have come. */
 typedef unsigned long long Arrival;
-constexpr bool BULK_COPIES = __CUDA_ARCH__ >= 900;
 constexpr Arrival EMULATED_SET = 1ull << 32;
 #define EMULATED_ORDERED __attribute__((no_sanitize("thread"))) /* by the hardware: no race */
 EMULATED_ORDERED inline void begin_arrivals(Arrival *arrival) {
