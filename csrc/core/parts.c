@@ -126,14 +126,14 @@ typedef struct all {
 static bool solve_some(void *context, intptr_t first, intptr_t last) {
     const all *x = context;
     char *const workspace = malloc((size_t)workspace_of(x->call));
-    bool goes_on = workspace;
+    bool running = workspace;
     if (!workspace) smm_stop(x->way.watch, SMM_ERR_MEMORY);
-    for (intptr_t q = first; q < last && goes_on; q++) {
+    for (intptr_t q = first; q < last && running; q++) {
         const smm_call one = smm_matrix_of(x->call, q);
-        goes_on = solve(&one, &x->way, workspace);
+        running = solve(&one, &x->way, workspace);
     }
     free(workspace);
-    return goes_on;
+    return running;
 }
 
 smm_status smm_run_in_parts(const smm_call *call, const smm_parts_kernels *kernels) {

@@ -246,17 +246,17 @@ static char *place_of(const run *shared, int v, intptr_t stride, intptr_t r, int
 typedef struct range {
     run *shared;
     run_memory w;
-    bool goes_on, has_failed;
+    bool running, has_failed;
     double done; /* work since it was asked whether to go on */
 } range;
 
 static bool goes_on_after(range *x, double work) {
     x->done += work;
     if (x->done > PIECE_WORK) {
-        x->goes_on = smm_should_continue(&x->shared->watch);
+        x->running = smm_should_continue(&x->shared->watch);
         x->done = 0;
     }
-    return x->goes_on;
+    return x->running;
 }
 
 static void move_matrices(char *to, intptr_t to_stride, const char *from, intptr_t from_stride, intptr_t bytes,
@@ -356,7 +356,7 @@ static bool run_range(void *context, intptr_t first, intptr_t last) {
             run_tile(shared, &part.w, count, true), part.done += (double)count * (1 + x->work);
     }
     free(own);
-    return part.goes_on;
+    return part.running;
 }
 
 /* The address of matrix x of the largest input or output. */

@@ -262,8 +262,8 @@ __device__ inline void factor_flat(const InMemory *from, InMemory *to, int &info
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) T shared[];
-    constexpr bool LIE_ANYHOW = SMM_SOURCE_A == SMM_SOURCE_STRIDED || SOURCE_L == SMM_SOURCE_STRIDED;
-    __shared__ long long where[2][LIE_ANYHOW ? MATRICES : 1];
+    constexpr bool STRIDED = SMM_SOURCE_A == SMM_SOURCE_STRIDED || SOURCE_L == SMM_SOURCE_STRIDED;
+    __shared__ long long where[2][STRIDED ? MATRICES : 1];
     const smm_cuda_operand &a = args.operand[SMM_A], &c = args.operand[SMM_C];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
@@ -271,7 +271,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const long long matrix = first + q;
     int info = 0;
     if constexpr (SMM_THROUGH_SHARED) {
-        if (LIE_ANYHOW) {
+        if (STRIDED) {
             for (int q = threadIdx.x; q < count; q += THREADS) {
                 where[0][q] = offset_of(args, a, first + q);
                 where[1][q] = offset_of(args, c, first + q);

@@ -4,11 +4,11 @@
 
 constexpr bool AS_LAPACK = SMM_FORM & 1024; /* SMM_LAPACK */
 constexpr int FIRST_ROW = AS_LAPACK;
-constexpr bool GOES_ON = AS_LAPACK && SMM_OP == SMM_OP_LU;
+constexpr bool CONTINUES = AS_LAPACK && SMM_OP == SMM_OP_LU;
 
 /* Whether a step with that pivot is one that info tells. */
-__device__ inline bool fails(Element pivot) { return GOES_ON ? is_zero(pivot) : is_useless(pivot); }
+__device__ inline bool fails(Element pivot) { return CONTINUES ? is_zero(pivot) : is_useless(pivot); }
 /* What divides the column below: all of that is zero if the pivot is. */
 __device__ inline Element divisor_of(Element pivot) {
-    return GOES_ON ? select(is_zero(pivot), element_of(1), pivot) : pivot;
+    return CONTINUES ? select(is_zero(pivot), element_of(1), pivot) : pivot;
 }

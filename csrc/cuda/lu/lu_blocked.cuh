@@ -30,7 +30,7 @@ extern __shared__ __align__(16) T all_images[];
 #include "lu_panels.cuh"
 static_assert(SMM_SHARED == MATRICES * MATRIX * sizeof(T), "the plan counts otherwise");
 
-constexpr bool LIE_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW &&
+constexpr bool ALL_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW &&
                           (!SOLVES || (SMM_SOURCE_B == SMM_SOURCE_FLAT && SMM_ORDER_B == SMM_ORDER_ROW)) &&
                           (!(FACTORS || SOLVES) || (SMM_SOURCE_C == SMM_SOURCE_FLAT && SMM_ORDER_C == SMM_ORDER_ROW));
 
@@ -162,7 +162,7 @@ __device__ inline Determinant<T> determinant_of(const T *a, const unsigned char 
 __device__ inline int columns_of(long long left) { return static_cast<int>(left < K ? left : K); }
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    __shared__ long long all_where[3][LIE_FLAT ? 1 : MATRICES];
+    __shared__ long long all_where[3][ALL_FLAT ? 1 : MATRICES];
     const smm_cuda_operand &b = args.operand[SMM_B], &c = args.operand[SMM_C];
     const int warp = threadIdx.x / 32, q = matrix_of_lane();
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES + warp * PER_WARP;
@@ -171,8 +171,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     T *images = images_of_warp(), *a = images + q * MATRIX;
     long long *where[3];
     for (int x = 0; x < 3; x++) {
-        where[x] = all_where[x] + (LIE_FLAT ? 0 : warp * PER_WARP);
-        if (!LIE_FLAT && threadIdx.x % 32 < count)
+        where[x] = all_where[x] + (ALL_FLAT ? 0 : warp * PER_WARP);
+        if (!ALL_FLAT && threadIdx.x % 32 < count)
             where[x][threadIdx.x % 32] = offset_of(args, args.operand[operand_of_abc(x)], first + threadIdx.x % 32);
     }
     __syncwarp();
@@ -187,7 +187,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     factor(a);
     fetch_ahead<SMM_SOURCE_A, PER_WARP, N * N>(args, args.operand[SMM_A], first);
     if (SOLVES) fetch_ahead<SMM_SOURCE_B, PER_WARP, N * K>(args, b, first);
-    const int info = singular_step(a), lost = GOES_ON ? 0 : info; /* from that step on */
+    const int info = singular_step(a), lost = CONTINUES ? 0 : info; /* from that step on */
     const unsigned char *pivots = reinterpret_cast<Exchanges *>(a + N * PITCH)->pivots;
     if (leader && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, matrix, 1) = info;
 

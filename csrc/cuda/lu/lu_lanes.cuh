@@ -35,7 +35,7 @@ constexpr bool STAGES = SMM_ASYNC, UNSTAGES = (FACTORS || CARRIES) && (LANES > 1
 constexpr bool A_FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
 constexpr bool B_FLAT = SMM_SOURCE_B == SMM_SOURCE_FLAT && (SMM_ORDER_B == SMM_ORDER_ROW || CARRIES);
 constexpr bool C_FLAT = SMM_SOURCE_C == SMM_SOURCE_FLAT && (SMM_ORDER_C == SMM_ORDER_ROW || !(FACTORS || SOLVES_AFTER));
-constexpr bool LIE_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT) &&
+constexpr bool ALL_FLAT = (!STAGES || (A_FLAT && (!CARRIES || B_FLAT))) && (!UNSTAGES || C_FLAT) &&
                           (!SOLVES_AFTER || ((INVERTS || B_FLAT) && C_FLAT));
 
 /* Images follow each other at an odd number of vectors, so that equal elements of 8 of them lie in different banks;
@@ -167,7 +167,7 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
             for (int i = 0; i < N; i++) to[i * c.row] = right[i];
         }
     } else if constexpr (FACTORS) {
-        if (!GOES_ON && __builtin_expect(steps.info, 0)) {
+        if (!CONTINUES && __builtin_expect(steps.info, 0)) {
 #pragma unroll
             for (int k = 0; k < N; k++) {
                 if (k + 1 >= steps.info) x.pivots[k] = k;
@@ -203,12 +203,12 @@ __device__ inline void run(const smm_cuda_args &args, const Shared &of, long lon
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) Element shared[];
-    __shared__ long long where[3][LIE_FLAT ? 1 : MATRICES];
+    __shared__ long long where[3][ALL_FLAT ? 1 : MATRICES];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
     Element *rhs = shared + IMAGES, *reciprocals = rhs + ALL_RHS, *list = reciprocals + RECIPROCALS;
 
-    if constexpr (!LIE_FLAT) {
+    if constexpr (!ALL_FLAT) {
         for (int q = threadIdx.x; q < count; q += THREADS)
             for (int x = 0; x < 3; x++) where[x][q] = offset_of(args, args.operand[operand_of_abc(x)], first + q);
         __syncthreads();

@@ -328,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
     rows.load(o);
     __syncwarp();
     rows.factor(o);
-    if (lane() == 0) infos[own] = GOES_ON ? 0 : rows.info;
+    if (lane() == 0) infos[own] = CONTINUES ? 0 : rows.info;
     if (leads && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, first + own, 1) = rows.info;
 
     if constexpr (CARRIES) {

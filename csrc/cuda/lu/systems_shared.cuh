@@ -78,7 +78,7 @@ __device__ inline void compute(const smm_cuda_args &args, T *shared, int *infos,
     const Outcome outcome =
         work_out(o, [&](bool transposes) { return load_matrices(args, shared, first, count, transposes); });
     if (!lane()) {
-        infos[own] = GOES_ON ? 0 : outcome.info;
+        infos[own] = CONTINUES ? 0 : outcome.info;
         if (own < count && args.operand[SMM_INFO].data) *beside<int>(args, SMM_INFO, first + own, 1) = outcome.info;
     }
     if constexpr (SOLVES) {

@@ -17,17 +17,17 @@ typedef SharedTile<M, N, SMM_SOURCE_C, MATRICES, SMM_PAD> ImageC;
 static_assert(SMM_SHARED == max_of(ImageA::ELEMENTS + ImageB::ELEMENTS, ImageC::ELEMENTS) * sizeof(Element),
               "the plan counts otherwise");
 typedef Tile<ImageA::WIDTH, ImageA::PITCH, ImageB::WIDTH, ImageB::PITCH, ImageC::WIDTH> TileC;
-constexpr bool LIE_ANYHOW =
+constexpr bool STRIDED =
     SMM_SOURCE_A == SMM_SOURCE_STRIDED || SMM_SOURCE_B == SMM_SOURCE_STRIDED || SMM_SOURCE_C == SMM_SOURCE_STRIDED;
 
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     extern __shared__ __align__(16) Element shared[];
-    __shared__ long long where[3][LIE_ANYHOW ? MATRICES : 1];
+    __shared__ long long where[3][STRIDED ? MATRICES : 1];
     const smm_cuda_operand &a = args.operand[SMM_A], &b = args.operand[SMM_B], &c = args.operand[SMM_C];
     const long long first = static_cast<long long>(blockIdx.x) * MATRICES;
     const int count = static_cast<int>(args.batch - first < MATRICES ? args.batch - first : MATRICES);
 
-    if (LIE_ANYHOW) {
+    if (STRIDED) {
         for (int q = threadIdx.x; q < count; q += THREADS)
             for (int x = 0; x < 3; x++) where[x][q] = offset_of(args, args.operand[operand_of_abc(x)], first + q);
         __syncthreads();

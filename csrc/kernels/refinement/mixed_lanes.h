@@ -145,7 +145,7 @@ static bool mixed_step(const smm_call *call, mixed *t, intptr_t v, intptr_t some
     const smm_operand dense = mixed_dense(t->wide, n, width, sizeof(T));
     vec *const x = t->x + v * n * width, *const b = t->b + v * n * width;
     vec y[SMM_MAX_ORDER * MIXED_COLUMNS];
-    bool goes_on = false;
+    bool active = false;
     lanes_load(y, &dense, v * LANES, n, width, some);
     for (intptr_t c = 0; c < width; c++) {
         const mask ended = t->ended[v * width + c] | lane_greater(lane_set(0), t->code[v]);
@@ -163,12 +163,12 @@ static bool mixed_step(const smm_call *call, mixed *t, intptr_t v, intptr_t some
         const mask hopeless = ~done & ~lane_greater(lane_set(INFINITY), left) & ~ended;
         t->code[v] = lane_select(hopeless, lane_set(MIXED_NOT_CONVERGED), t->code[v]);
         t->ended[v * width + c] = ended | done | hopeless;
-        goes_on |= lane_any(~t->ended[v * width + c]);
+        active |= lane_any(~t->ended[v * width + c]);
         t->size[v * width + c] = mixed_size(left);
         for (intptr_t i = 0; i < n; i++) y[i * width + c] = lane_div(r[i], t->size[v * width + c]);
     }
     lanes_store(&dense, v * LANES, y, n, width, some);
-    return goes_on;
+    return active;
 }
 
 /* Columns j .. j+width-1 of matrices q .. q+count-1. */
@@ -191,17 +191,17 @@ static void mixed_columns(const smm_call *call, mixed *t, intptr_t q, intptr_t c
         }
         lanes_store(&dense, v * LANES, y, n, width, some);
     }
-    bool goes_on = true;
-    for (int step = 0; step <= MIXED_STEPS && goes_on; step++) {
+    bool active = true;
+    for (int step = 0; step <= MIXED_STEPS && active; step++) {
         mixed_narrow(t->right, t->wide, count * n * width);
         mixed_correct(call, t, count, width);
         mixed_widen(t->wide, t->d, count * n * width);
-        goes_on = false;
+        active = false;
         for (intptr_t v = 0; v * LANES < count; v++)
-            goes_on |= mixed_step(call, t, v, min_of(LANES, count - v * LANES), width, step);
+            active |= mixed_step(call, t, v, min_of(LANES, count - v * LANES), width, step);
     }
     for (intptr_t v = 0; v * LANES < count; v++) {
-        for (intptr_t c = 0; c < width && goes_on; c++)
+        for (intptr_t c = 0; c < width && active; c++)
             t->code[v] = lane_select(t->ended[v * width + c], t->code[v], lane_set(MIXED_NOT_CONVERGED));
         lanes_store(&to, q + v * LANES, t->x + v * n * width, n, width, min_of(LANES, count - v * LANES));
     }

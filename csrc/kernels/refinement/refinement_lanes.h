@@ -68,19 +68,19 @@ SHARED vec KERNEL(inverse_norm)(const inverse_of *b, elem *x, elem *phases) {
     take_phases(phases, x, n);
     inverse_times_adjoint(b, x);
     largest_of(x, n, &j);
-    mask goes_on = lane_equal(lane_set(0), lane_set(0));
-    for (int step = 0; step < STEPS && lane_any(goes_on); step++) {
+    mask active = lane_equal(lane_set(0), lane_set(0));
+    for (int step = 0; step < STEPS && lane_any(active); step++) {
         for (intptr_t i = 0; i < n; i++) x[i] = elem_select(lane_equal(j, lane_set((T)i)), elem_set(1), elem_set(0));
         inverse_times(b, x);
         const vec next = vector_norm_1(x, n);
-        const mask grew = goes_on & lane_greater(next, found);
+        const mask grew = active & lane_greater(next, found);
         found = lane_select(grew, next, found);
-        goes_on = grew & take_phases(phases, x, n);
-        if (!lane_any(goes_on)) break;
+        active = grew & take_phases(phases, x, n);
+        if (!lane_any(active)) break;
         inverse_times_adjoint(b, x);
         vec last = lane_set(0);
         for (intptr_t i = 0; i < n; i++) last = lane_select(lane_equal(j, lane_set((T)i)), elem_modulus(x[i]), last);
-        goes_on &= lane_greater(largest_of(x, n, &j), last);
+        active &= lane_greater(largest_of(x, n, &j), last);
     }
     for (intptr_t i = 0; i < n; i++) {
         const T size = 1 + (T)i / (T)(n - 1);
@@ -200,7 +200,7 @@ INLINE vec improve(refinement *t, const inverse_of *b, bool extra) {
     const intptr_t n = b->n;
     const int steps = extra ? EXTRA_STEPS : STEPS;
     vec last = lane_set(extra ? INFINITY : 3);
-    mask goes_on = lane_equal(lane_set(0), lane_set(0));
+    mask active = lane_equal(lane_set(0), lane_set(0));
     for (int step = 0;; step++) {
         KERNEL(residual)(t, n, extra);
         const vec berr = componentwise_error(t, n);
@@ -211,12 +211,12 @@ INLINE vec improve(refinement *t, const inverse_of *b, bool extra) {
             size = largest_of(t->d, n, &at);
             least = lane_mul(least, largest_of(t->x, n, &at));
         }
-        goes_on &= lane_greater(size, least) & ~lane_greater(lane_mul(lane_set(2), size), last);
-        if (step == steps || !lane_any(goes_on)) return berr;
+        active &= lane_greater(size, least) & ~lane_greater(lane_mul(lane_set(2), size), last);
+        if (step == steps || !lane_any(active)) return berr;
         for (intptr_t i = 0; i < n && !extra; i++) t->d[i] = t->r[i];
         if (!extra) KERNEL(lu_apply)(t->d, b, false);
-        for (intptr_t i = 0; i < n; i++) t->x[i] = elem_select(goes_on, elem_add(t->x[i], t->d[i]), t->x[i]);
-        last = lane_select(goes_on, size, last);
+        for (intptr_t i = 0; i < n; i++) t->x[i] = elem_select(active, elem_add(t->x[i], t->d[i]), t->x[i]);
+        last = lane_select(active, size, last);
     }
 }
 
