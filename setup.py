@@ -62,7 +62,7 @@ compile_args += ["-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
 compile_args += without_isas()
 # The tests' oracle takes half the time where fma() is an instruction.
 reference_args = ["-mfma"] if HAS and "fma" in HAS else []
-# `portable` is there to be right: it is a fifth of the library, and at -O3 an eighth larger.
+# `portable`, a fifth of the library, is there to be right: -O2 makes it an eighth smaller.
 portable_args = []
 # Exceptions of PyTorch's kernels pass through this file, which releases what it owns.
 with_exceptions = {"csrc/python/patch/patch_torch.c": ["-fexceptions"]}

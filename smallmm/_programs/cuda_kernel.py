@@ -357,7 +357,7 @@ class _Writer:
         text = [
             *self._head(block.lanes, block.pitch, block.threads),
             *self._function(steps, at, block.lanes, sometimes),
-            *_kernel_lines(body),
+            *_kernel_lines(body, ", 1" * self.keeps),  # or ptxas spills for blocks that find no space
         ]
         matrices = block.threads // block.lanes
         shared = block.of_all + matrices * block.pitch
@@ -385,9 +385,9 @@ def _usual(steps: list[Step]) -> list[Step]:
     return [x for number, x in enumerate(steps) if number not in left_out]
 
 
-def _kernel_lines(body: list[str]) -> list[str]:
+def _kernel_lines(body: list[str], blocks: str = "") -> list[str]:
     head = [
-        'extern "C" __global__ void __launch_bounds__(THREADS)',
+        f'extern "C" __global__ void __launch_bounds__(THREADS{blocks})',
         "smm_program(const __grid_constant__ Arguments args) {",
     ]
     return [*head, *(x if x.startswith("#") else f"    {x}" for x in body), "}"]

@@ -216,12 +216,16 @@ INLINE void jacobi_all(const smm_call *call, intptr_t first, intptr_t last, bool
     }
 }
 
-/* Of complex numbers, which take long, one text is with vectors and without. */
+/* `portable`, which need not be fast, has one text with vectors and without, but of the least orders. */
 INLINE void eigh_jacobi(const smm_call *call, intptr_t first, intptr_t last, bool cold, const int n) {
     const bool vectors = call->op == SMM_OP_EIGH;
-    if (PARTS > 1)
+#if defined(SMM_KERNELS_PORTABLE)
+    if (n > 2) {
         jacobi_all(call, first, last, cold, n, vectors);
-    else if (vectors)
+        return;
+    }
+#endif
+    if (vectors)
         jacobi_all(call, first, last, cold, n, true);
     else
         jacobi_all(call, first, last, cold, n, false);
