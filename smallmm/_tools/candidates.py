@@ -59,7 +59,8 @@ def candidates(problem: Row, shared: int, effort: int = 2) -> list[Row]:
 
 def _has_tiles(problem: Row, shared: int) -> bool:
     """A product whose matrices a block holds as a whole. Others have kernels that take any size."""
-    return problem["op"] == "MATMUL" and _core.cuda_plan(problem, shared)["kernel"] not in OF_ANY_SIZE
+    plan = _core.cuda_plan(problem, shared)
+    return problem["op"] == "MATMUL" and plan is not None and plan["kernel"] not in OF_ANY_SIZE
 
 
 def _all_works(problem: Row, row: Row) -> bool:
