@@ -18,17 +18,18 @@ static PyObject *names_of(const char *module, const char *name) {
 }
 
 PyObject *smm_raise_cuda(smm_cuda_status status) {
-    PyObject *unavailable;
+    const char *const message = smm_cuda_message(); /* which may end within a character */
+    PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+    PyObject *kind;
     switch (status) {
-    case SMM_CUDA_UNAVAILABLE:
-        unavailable = names_of("smallmm.cuda", "CudaUnavailableError");
-        if (unavailable) PyErr_SetString(unavailable, smm_cuda_message());
-        Py_XDECREF(unavailable);
-        break;
-    case SMM_CUDA_MEMORY: PyErr_SetString(PyExc_MemoryError, smm_cuda_message()); break;
-    case SMM_CUDA_UNSUPPORTED: PyErr_SetString(PyExc_NotImplementedError, smm_cuda_message()); break;
-    default: PyErr_SetString(PyExc_RuntimeError, smm_cuda_message());
+    case SMM_CUDA_UNAVAILABLE: kind = names_of("smallmm.cuda", "CudaUnavailableError"); break;
+    case SMM_CUDA_MEMORY: kind = Py_NewRef(PyExc_MemoryError); break;
+    case SMM_CUDA_UNSUPPORTED: kind = Py_NewRef(PyExc_NotImplementedError); break;
+    default: kind = Py_NewRef(PyExc_RuntimeError);
     }
+    if (kind && text) PyErr_SetObject(kind, text);
+    Py_XDECREF(kind);
+    Py_XDECREF(text);
     return NULL;
 }
 
