@@ -58,7 +58,8 @@ def pytest_collection_modifyitems(config, items):
     tried = []
     for item in filter(is_tried, items):
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        libraries = LIBRARIES & {*item.fixturenames, *(x for x in parameters if isinstance(x, str))}
+        fixtures = {name.removesuffix("_cuda") for name in item.fixturenames}  # torch_cuda is PyTorch's, too
+        libraries = LIBRARIES & {*fixtures, *(x for x in parameters if isinstance(x, str))}
         if libraries:
             item.add_marker(pytest.mark.needs_library)
         if libraries & missing:  # one case says so

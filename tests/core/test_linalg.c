@@ -635,10 +635,10 @@ static void test_single(void) {
         for (int shape = 0; shape < SHAPES; shape++) {
             const intptr_t m = shapes[shape][0], n = shapes[shape][1];
             if (m != n && !is_rectangular(&operations[i])) continue;
-            const intptr_t most = m + n > 66 || quick ? 2 : 9; /* `run` has more */
             if (quick && m + n > 66 && (shape + i) % 4) continue;
             for (int draw = 0; draw < (quick ? 4 : 8); draw++)
-                check_random(&operations[i], dtype_of(&operations[i], draw), 1 + random_below(most), m, n, 1,
+                check_random(&operations[i], dtype_of(&operations[i], draw), 1 + random_below(m + n > 66 ? 2 : 9), m, n,
+                             1,
                              draw % 3   ? GOOD
                              : draw % 2 ? HARD
                                         : MIXED);
