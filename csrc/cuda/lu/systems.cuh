@@ -2,19 +2,14 @@
  * cholesky.c and inv.c:
  *
  * LU of M x N matrices with partial pivoting by |re| + |im| (LU); of square ones X of A X = B (SOLVE, or LU_SOLVE from
- * what LU gave), the inverse of complex A as X of A X = I and that of real A by elimination (INV), and determinants
- * (DET, SLOGDET); L of Hermitian A = L L^H, from A's lower triangle (CHOLESKY), and X of A X = B with such A
- * (SOLVE_POS); X of L L^H X = B, in the form UPPER of U^H U X = B (CHO_SOLVE), or of triangular A (SOLVE_TRIANGULAR).
+ * what LU gave), the inverse of complex A as X of A X = I and that of real A by elimination (INV); L of Hermitian
+ * A = L L^H, from A's lower triangle (CHOLESKY), and X of A X = B with such A (SOLVE_POS); X of L L^H X = B, in the
+ * form UPPER of U^H U X = B (CHO_SOLVE), or of triangular A (SOLVE_TRIANGULAR).
  *
  * LANES threads have a matrix: as many as a warp or fewer go through it column by column, those of a block panel by
  * panel. It has M rows of its own, those of COLUMNS right-hand sides, and what MatrixWorkspace names beside them.
  *
  * Whoever includes it has Elements (element.cuh). */
-#if SMM_COMPLEX
-#include "determinant_complex.cuh"
-#else
-#include "determinant.cuh"
-#endif
 #if SMM_LANES > 32
 #include "element_vectors.cuh"
 #endif
@@ -132,20 +127,4 @@ __device__ inline void solve(const MatrixWorkspace &o) {
         solve_triangle<PLAIN, false, true>(o);
         solve_triangle<PLAIN, true, false>(o);
     }
-}
-
-template <class Det, class Log>
-__device__ inline void give_determinant(const MatrixWorkspace &o, bool singular, Det det, Log log_magnitude) {
-#if SMM_COMPLEX
-    bool odd = false;
-    for (int i = 0; i < N; i++) odd ^= o.pivot(i) != i;
-    give_determinant<1>(odd, singular, [&](int i) { return o.a(i, i); }, det, log_magnitude);
-#else
-    Determinant<T> x;
-    const auto factor = [&](int k) { return o.pivot(k) != k ? -o.a(k, k) : o.a(k, k); };
-    for (int k = 0; k < N; k++) x.multiply(factor(k));
-    for (int k = 0; k < N && !x.safe(); k++) x.multiply_scaled(factor(k));
-    det(SMM_OP == SMM_OP_DET ? x.value() : x.sign());
-    if (SMM_OP == SMM_OP_SLOGDET) log_magnitude(x.log_magnitude());
-#endif
 }

@@ -12,6 +12,7 @@
 #include "element.cuh"
 #include "operand_elements.cuh"
 #include "systems.cuh"
+#include "systems_determinant.cuh"
 #if SMM_OP == SMM_OP_INV && !SMM_COMPLEX
 #include "inv_panels.cuh"
 #else

@@ -2,6 +2,7 @@
  * steps, by systems.cuh. */
 #include "function.cuh"
 #include "systems.cuh"
+#include "systems_determinant.cuh"
 
 struct Work {
     Element elements[MATRIX + RHS];
