@@ -121,7 +121,7 @@ static bool take_output(call *c, smm_arrays *x, int i, role what, output *to) {
     intptr_t bytes = smm_size_of(x->g->op, c->dtype, x->s->position[i]);
     int64_t strides[MAX_DIM + 2];
     operand out;
-    const int backend = c->next;
+    const int at = c->next;
     if (layout == EMPTY) {
         if (!add_scratch(c, ndim, to->shape, dtype, what, &to->own, &out)) return false;
     } else {
@@ -130,7 +130,7 @@ static bool take_output(call *c, smm_arrays *x, int i, role what, output *to) {
         lay_out(ndim - vectors, to->shape, by_columns, layout == BY_ROWS ? 0 : c->rows, strides);
         if (!add_result(c, ndim - vectors, to->shape, strides, what & LONGS ? smm_torch.integer64 : dtype, &out))
             return false;
-        if (copied && !take_rows_instead(c, ndim, c->results[backend], to, &out)) return false;
+        if (copied && !take_rows_instead(c, ndim, c->results[at], to, &out)) return false;
     }
     for (int d = 0; d < out.dim; d++) to->steps[d] = out.strides[d];
     if (vectors) to->steps[ndim - 1] = 0;
