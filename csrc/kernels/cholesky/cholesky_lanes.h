@@ -201,9 +201,25 @@ SHARED void KERNEL(cholesky_store_crowded)(T *to, intptr_t batch, elem *l, intpt
             lane_store(to + k * batch + first * n + e, lane_load(rows + k * pitch + e));
 }
 
+/* All columns of C, whose elements lie one after the other: zeros, l_jj, .. l_nj. */
+SHARED void KERNEL(cholesky_store_columns)(const smm_operand *to, intptr_t q, const vec *l, intptr_t n,
+                                           intptr_t count) {
+    const strides s = strides_of(to);
+    vec x[SMM_MAX_ORDER];
+    for (intptr_t j = 0; j < n; j++) {
+        if (j) x[j - 1] = lane_set(0);
+        for (intptr_t i = j; i < n; i++) x[i] = *panel_element(l, i, j);
+        KERNEL(lanes_store_run)((T *)to->data + q * s.batch + j * s.col, s.batch, x, 1, n, count);
+    }
+}
+
 INLINE void cholesky_store(const smm_operand *to, intptr_t q, elem *l, intptr_t n, intptr_t first, intptr_t last,
                            intptr_t count) {
     const strides s = strides_of(to);
+    if (s.row == 1 && s.col != 1) {
+        if (last == n) KERNEL(cholesky_store_columns)(to, q, l, n, count);
+        return;
+    }
     const bool dense = s.col == 1 && s.row == n && count == LANES;
     T *const c = (T *)to->data + q * s.batch;
     if (dense && n > LANES && 2 * n <= 3 * LANES) /* ends of rows would take half of all vectors */

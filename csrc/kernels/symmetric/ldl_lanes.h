@@ -318,6 +318,10 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
     const intptr_t n = call->n;
     const smm_ldl_operands *o = &call->ldl;
     ldl_group *const g = smm_kernel_workspace();
+    /* Columns are written in turn where their elements lie one after the other. */
+    const strides s = strides_of(&o->ld);
+    const bool by_columns = s.row == PARTS && s.col != PARTS;
+    const smm_operand to = by_columns ? smm_transposed(o->ld) : o->ld;
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = min_of(LANES, last - q);
         ldl_load(g, call, q, count);
@@ -326,8 +330,8 @@ static void KERNEL(ldl_lanes)(const smm_call *call, intptr_t first, intptr_t las
         for (intptr_t i = 0; i < n; i++) {
             elem *const x = g->x;
             for (intptr_t j = 0; j < n; j++)
-                x[smm_ldl_reversed(call, j)] = j <= i ? g->a[ldl_index(i, j)] : elem_set(0);
-            smm_operand row = o->ld;
+                x[smm_ldl_reversed(call, j)] = (by_columns ? j >= i : j <= i) ? g->a[ldl_beside(i, j)] : elem_set(0);
+            smm_operand row = to;
             row.data = (char *)row.data + smm_ldl_reversed(call, i) * row.row;
             KERNEL(elem_store)(&row, q, x, 1, n, count);
             pivots[smm_ldl_reversed(call, i)] = g->pivots[i];
