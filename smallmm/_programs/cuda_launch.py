@@ -62,7 +62,7 @@ class DeviceProgram:
 
     def check(self, operands: list[np.ndarray]) -> None:
         """`NotFused` if there is no kernel for such arrays, which are on the host. No device is used."""
-        _Launches(self, tuple(x.ndim == 0 for x in operands))
+        _Launches(self, tuple(x.ndim == 0 for x in operands))  # refuses too many
         layouts = tuple(
             Layout("number") if x.ndim == 0 else
             Layout("flat", (), True) if x.ndim > len(shape) else

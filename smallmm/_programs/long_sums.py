@@ -15,7 +15,7 @@ from .compose import CHUNK
 from .dtypes import COMPLEX
 from .record import Record, Step, Value, View
 
-MIN = 1 << 14  # elements of a vector that is divided
+MIN_LENGTH = 1 << 14  # elements of a vector that is divided
 
 
 class LongProgram:
@@ -25,7 +25,7 @@ class LongProgram:
         self, record: Record, results: list[Any], steps: list[Step], layouts: list[tuple[int, ...]]
     ) -> None:
         self._length = max((x.shape[0] for x in record.inputs if len(x.shape) == 1), default=0)
-        if self._length < MIN or record.fallible() or _has_complex(record):
+        if self._length < MIN_LENGTH or record.fallible() or _has_complex(record):
             raise NotCompiled
         self._whole = self._length - self._length % CHUNK
         self._steps = steps

@@ -32,7 +32,7 @@ import smallmm  # noqa: E402
 from smallmm import cuda  # noqa: E402
 from smallmm._derivatives.backward import backward_of_plan  # noqa: E402
 
-MAX = 4000  # matrices
+MAX_MATRICES = 4000  # matrices
 MAX_OF_LARGE = 12  # above order 32
 DTYPES = ["f4", "f8", "c8", "c16"]
 
@@ -49,7 +49,7 @@ class Case(NamedTuple):
     cores: tuple[int, ...]  # how many dimensions of each are those of a matrix
     tolerance: float = 0  # of the largest element of a matrix, in units of its dtype's eps
     program: object = None  # a fused function, which says whether a kernel runs its steps
-    most: int = MAX  # matrices
+    most: int = MAX_MATRICES  # matrices
 
 
 # Logarithms, exponentials, powers and complex quotients are NumPy's here, those of the array's library there.
@@ -79,11 +79,11 @@ def order(rng):
 
 def of_matrices(rng, dtype):
     """A function of a square matrix, and perhaps of right-hand sides."""
-    return of_order(rng, dtype, str(rng.choice(OF_MATRICES)), order(rng), MAX)
+    return of_order(rng, dtype, str(rng.choice(OF_MATRICES)), order(rng), MAX_MATRICES)
 
 
 def of_mixed_precision(rng, _):
-    return of_order(rng, "f8", MIXED, order(rng), MAX)
+    return of_order(rng, "f8", MIXED, order(rng), MAX_MATRICES)
 
 
 def of_large_matrices(rng, dtype):
@@ -139,7 +139,7 @@ def of_rectangles(rng, dtype, m=0, n=0):
     def call(*arrays):
         return getattr(smallmm, function)(*arrays, **options)
 
-    most = MAX if m * n <= 1024 else MAX_OF_LARGE
+    most = MAX_MATRICES if m * n <= 1024 else MAX_OF_LARGE
     return Case(f"{name} {m}x{n}", call, draw, (2, 2) if function == "lstsq_ex" else (2,), most=most)
 
 
@@ -484,7 +484,7 @@ class Run:
         self.shapes[kind.__name__] += 1
 
     def call(self, seed, kind, dtype, case, ways, rng):
-        count = int(rng.choice([1, rng.integers(1, 40), rng.integers(1, MAX)], p=[0.2, 0.6, 0.2]))
+        count = int(rng.choice([1, rng.integers(1, 40), rng.integers(1, MAX_MATRICES)], p=[0.2, 0.6, 0.2]))
         stacks = case.draw(rng, min(count, case.most))
         here, there = [], []
         for x, way in zip(stacks, ways, strict=True):

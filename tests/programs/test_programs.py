@@ -1468,7 +1468,7 @@ class TestLongVectors:
     }
 
     def results(self, monkeypatch, least, signature, function, operands):
-        monkeypatch.setattr(long_sums, "MIN", least)
+        monkeypatch.setattr(long_sums, "MIN_LENGTH", least)
         fused = smallmm.fuse(signature)(function)
         result = fused(*operands)
         (plan,) = fused._plans.values()

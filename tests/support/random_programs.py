@@ -13,7 +13,7 @@ import smallmm
 
 SAMPLES = 4  # matrices that tell how large the values become
 LARGEST = 4.0  # and what larger ones are scaled to
-MAX = 1e6  # which are too large for that
+MAX_SIZE = 1e6  # which are too large for that
 
 
 class Step(NamedTuple):
@@ -132,7 +132,7 @@ def _step(rng: np.random.Generator, values: list[_Value]) -> list[Step] | None:
     if samples[0].dtype.kind in "iu" and family is not _view:
         return None
     largest = max((float(np.abs(x).max()) for x in samples if x.size and x.dtype.kind in "fc"), default=0.0)
-    if not largest < MAX:
+    if not largest < MAX_SIZE:
         return None
     values.append(_Value(samples, is_exact and all(values[i].is_exact for i in at)))
     steps = [Step(text, at, function)]
