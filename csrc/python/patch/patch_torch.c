@@ -171,16 +171,19 @@ static void run(int row, int backend, argument *stack, uint64_t arguments, uint6
     memcpy(stack, own.results, results * sizeof *stack);
 }
 
+/* An operator's kernels: on the host and on a device, without out= and with it. */
+#define KERNELS_OF(op) \
+    KERNEL(op##_on_host, ROW_aten_##op, CPU) \
+    KERNEL(op##_on_device, ROW_aten_##op, CUDA) \
+    KERNEL(op##_out_on_host, ROW_aten_##op##_out, CPU) \
+    KERNEL(op##_out_on_device, ROW_aten_##op##_out, CUDA)
+
 #define KERNEL(name, row, backend) \
     static void name(argument *stack, uint64_t arguments, uint64_t results) { \
         run(row, backend, stack, arguments, results); \
     }
 #define SMM_PATCHED_BOXED(...)
-#define SMM_PATCHED_TORCH(op, ...) \
-    KERNEL(op##_on_host, ROW_aten_##op, CPU) \
-    KERNEL(op##_on_device, ROW_aten_##op, CUDA) \
-    KERNEL(op##_out_on_host, ROW_aten_##op##_out, CPU) \
-    KERNEL(op##_out_on_device, ROW_aten_##op##_out, CUDA)
+#define SMM_PATCHED_TORCH(op, ...) KERNELS_OF(op)
 #include "patched_torch.def"
 #undef SMM_PATCHED_TORCH
 #undef KERNEL
@@ -265,11 +268,7 @@ static void run_boxed(int row, int backend, const void *op, uint64_t keys, value
         run_boxed(row, backend, op, keys, stack); \
     }
 #define SMM_PATCHED_TORCH(...)
-#define SMM_PATCHED_BOXED(op, ...) \
-    KERNEL(op##_on_host, ROW_aten_##op, CPU) \
-    KERNEL(op##_on_device, ROW_aten_##op, CUDA) \
-    KERNEL(op##_out_on_host, ROW_aten_##op##_out, CPU) \
-    KERNEL(op##_out_on_device, ROW_aten_##op##_out, CUDA)
+#define SMM_PATCHED_BOXED(op, ...) KERNELS_OF(op)
 #include "patched_torch.def"
 #undef SMM_PATCHED_TORCH
 #undef KERNEL
