@@ -218,7 +218,11 @@ def test_batches_of_both_sides():
 
 
 def test_least_squares():
-    """What is not of full rank, or has options, is PyTorch's."""
+    """What is not of full rank, or has options, is PyTorch's.
+
+    Its driver ``gelsy``, the default, keeps columns that memory left behind in place, so that ranks
+    below the full one are of any value (issue 187411): such values are not compared.
+    """
     a, b = (x[..., :4, :] for x in operands(7, (5,), torch.float64, "cpu"))
     deficient = a.mT.clone()
     deficient[2, :, 1] = deficient[2, :, 0]
@@ -227,7 +231,7 @@ def test_least_squares():
         (a.mT, {}, True),
         (deficient, {}, False),
         (a, {"rcond": 0.5}, False),
-        (a, {"driver": "gelsd"}, False),
+        (a, {"driver": "gelsd", "rcond": 0.5}, False),
         (a.mT, {"driver": "gels", "rcond": 1e-3}, False),
     ):
         rhs = b if x is a else b.mT
@@ -235,9 +239,10 @@ def test_least_squares():
         with serving():
             ours = L.lstsq(x, rhs, **options)
             assert (served()[0] == 5) == serves
+        arbitrary = "driver" not in options and (x is deficient or "rcond" in options)
         for y, z in zip(ours, plain, strict=True):
             assert (y.dtype, y.shape, y.stride()) == (z.dtype, z.shape, z.stride())
-            assert torch.allclose(y, z)
+            assert arbitrary or torch.allclose(y, z)
 
 
 def test_exponentials_of_numbers_have_the_strides_of_a():
