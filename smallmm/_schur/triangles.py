@@ -28,7 +28,7 @@ def logarithms(xp: Any, t: Any) -> tuple[Any, Any]:
     zeros = count(xp, xp.linalg.diagonal(t) == 0)
     eye = identity(xp, n, t)
     t = xp.where((zeros > 0)[..., None, None], eye, t)
-    root, scale = t, xp.ones_like(xp.real(t[..., 0, 0]))
+    root, scale = t, xp.ones_like(norm_1(xp, t))
     for _ in range(_MAX_ROOTS):
         far = _are_far(xp, root - eye)
         if not bool(xp.any(far)):

@@ -272,6 +272,11 @@ class TestOfGeneral:
             x = a.copy()
             assert_same_bits(getattr(smallmm, name)(x, *options, out=x), out)
 
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    def test_no_elements(self, name, dtype):
+        x = FUNCTIONS[name][0](np.empty((3, 0, 0), dtype))
+        assert (x.shape, x.dtype) == ((3, 0, 0), dtype)
+
     def test_not_fused(self):
         for function in (smallmm.logm, lambda a: smallmm.powm(a, 0.5)):
             with pytest.raises(NotImplementedError, match="general matrices cannot be fused, as"):
