@@ -78,6 +78,7 @@ class Plan:
                 type(out) is np.ndarray
                 and out.dtype == x.dtype
                 and out.shape == batch + x.shape
+                and out.size  # an empty array counts as contiguous, whatever its strides
                 and out.flags.c_contiguous
                 and out.flags.aligned
                 and not any(np.may_share_memory(out, other) for other in others)

@@ -1124,6 +1124,11 @@ def test_out(rng):
         smallmm.kalman_step(x, p, *rest, out=x)
 
 
+def test_out_without_elements():
+    for out in np.empty((0, 3, 3)), np.empty((0, 3, 3)).mT, np.empty((4, 7, 7))[:0, ::3, ::3]:
+        assert smallmm.cov(np.empty((0, 5, 3)), out=out) is out
+
+
 def read_only(shape):
     x = np.zeros(shape)
     x.flags.writeable = False
