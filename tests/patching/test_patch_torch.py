@@ -388,6 +388,7 @@ BAD = {
     "baddbmm shapes": lambda: torch.baddbmm(torch.ones(5, 2), *2 * [torch.ones(3, 2, 2)]),
     "baddbmm dtypes": lambda: torch.baddbmm(torch.ones(2, 2).double(), *2 * [torch.ones(3, 2, 2)]),
     "baddbmm numbers": lambda: torch.baddbmm(*3 * [torch.ones(3, 2, 2)], beta="a"),
+    "baddbmm beyond float32": lambda: torch.baddbmm(*3 * [torch.ones(3, 2, 2)], alpha=1e39),
     "qr mode": lambda: L.qr(torch.ones(3, 2, 2), mode="raw"),
     "lstsq driver": lambda: L.lstsq(torch.ones(3, 2, 2), torch.ones(3, 2, 2), driver="a"),
     "lstsq shapes": lambda: L.lstsq(torch.ones(3, 2, 2), torch.ones(2)),

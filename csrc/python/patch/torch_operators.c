@@ -2,6 +2,7 @@
 #include "torch.h"
 
 #include <float.h>
+#include <math.h>
 
 #include "../device/buffers.h"
 
@@ -109,6 +110,11 @@ static outcome take_bmm(call *c) {
     return smm_compute(c, "batched_matmul", 2, input, (const role[]){BY_ROWS});
 }
 
+/* PyTorch refuses numbers that overflow in float32. */
+static bool overflows(const call *c, double x) {
+    return smm_dtypes[c->dtype].real == SMM_F32 && isfinite(x) && fabs(x) > (double)FLT_MAX;
+}
+
 static outcome take_baddbmm(call *c) {
     const operand *x = &c->x[0], *a = &c->x[1], *b = &c->x[2];
     if (!are_factors(a, b) || x->dim > 3) return OTHER;
@@ -117,9 +123,10 @@ static outcome take_baddbmm(call *c) {
         if (x->sizes[x->dim - d] != 1 && x->sizes[x->dim - d] != shape[3 - d]) return OTHER;
     __attribute__((cleanup(release))) resolved own = {{NULL}};
     if (!resolve_conjugates(c, &own)) return OTHER;
-    const double beta = number(c, 3);
+    const double beta = number(c, 3), alpha = number(c, 4);
+    if (overflows(c, beta) || overflows(c, alpha)) return OTHER;
     if (beta != 0) c->addend = c->stack[0];
-    c->number[SMM_MATMUL_alpha] = number(c, 4);
+    c->number[SMM_MATMUL_alpha] = alpha;
     c->number[SMM_MATMUL_beta] = beta;
     const smm_array input[] = {numbers_of(c, a), numbers_of(c, b), {.ndim = -1}, {.ndim = -1}};
     return smm_compute(c, "gemm", 4, input, (const role[]){BY_ROWS});
