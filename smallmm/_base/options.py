@@ -44,6 +44,13 @@ def pair(op: str, name: str, pair: Any, expected: str) -> tuple[Any, Any]:
     return first, second
 
 
+def sequence(op: str, name: str, x: Any) -> list[Any]:
+    try:
+        return list(x)
+    except TypeError:
+        raise TypeError(f"{op}: {name} is {shown(x)}; expected a sequence") from None
+
+
 _INTEGER_OR_STR = (int, str, Integral)  # int first: an instance of Integral takes 0.3 us to recognise
 
 

@@ -13,14 +13,15 @@ from .._calls.arrays import without_labels
 from .._calls.calls import run
 from .._calls.twins import twin_of
 from .._libraries import is_group
+from .._programs.compose import array_of
 from .systems import SolveExResult
 
 _direct_tridiagonal = _core.direct["solve_tridiagonal"]
 
 
-def _shape(x: Any) -> tuple[int, ...]:
+def _shape(op: str, name: str, x: Any) -> tuple[int, ...]:
     """Of a group none: its members are looked at one by one."""
-    return () if is_group(x) else tuple(np.shape(x))
+    return () if is_group(x) else tuple(array_of(op, name, x).shape)
 
 
 @computed_by("solve_tridiagonal", "solve_tridiagonal_unpivoted")
@@ -88,13 +89,13 @@ def solve_tridiagonal(
     if results is not NotImplemented and results[1] is None:
         return results[0]
     operands = {name: without_labels(x) for name, x in {"dl": dl, "d": d, "du": du, "b": b}.items()}
-    length = _shape(operands["d"])[-1:]
+    length = _shape("solve_tridiagonal", "d", d)[-1:]
     for name in ("dl", "du"):
-        shape = _shape(operands[name])
+        shape = _shape("solve_tridiagonal", name, operands[name])
         if length and shape and shape[-1] != max(0, length[0] - 1):
             raise ValueError(
                 f"solve_tridiagonal: {name} has shape {shape}; expected (..., {max(0, length[0] - 1)}) to "
-                f"match d of shape {_shape(operands['d'])}"
+                f"match d of shape {_shape('solve_tridiagonal', 'd', d)}"
             )
     gufunc = "solve_tridiagonal" if pivot else "solve_tridiagonal_unpivoted"
     tried = None if results is NotImplemented else results
@@ -168,7 +169,7 @@ def solve_banded(
     lower, upper = pair("solve_banded", "l_and_u", l_and_u, "(l, u)")
     lower, upper = integer("solve_banded", "l", lower), integer("solve_banded", "u", upper)
     ab = without_labels(ab)
-    shape = _shape(ab)
+    shape = _shape("solve_banded", "ab", ab)
     if min(lower, upper) < 0 or (len(shape) > 1 and shape[-2] != lower + upper + 1):
         raise ValueError(
             f"solve_banded: l_and_u is {shown(l_and_u)}, and ab has shape {shape}; expected (..., l + u + 1, "
@@ -242,7 +243,7 @@ def solveh_banded(
     array([1., 1., 1.])
     """
     gufunc = "solveh_banded" if flag("solveh_banded", "lower", lower) else "solveh_banded_upper"
-    shape = _shape(ab)
+    shape = _shape("solveh_banded", "ab", ab)
     if len(shape) > 1 and shape[-2] == 0 < shape[-1]:
         raise ValueError(f"solveh_banded: ab has shape {shape}; expected (..., u + 1, n)")
     return run("solveh_banded", gufunc, {"ab": ab, "b": b}, (out,), None, NOT_POSITIVE_DEFINITE)

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from .._base.catalog import composed_of_others
 from .._base.composition import MAX_DIMS, NO_TEMPORARIES, composition_of
-from .._base.options import dtype_of_sums, integer
+from .._base.options import dtype_of_sums, integer, sequence
+from .._calls.calls import conjugated
 from .._programs.compose import (
     array_of,
     composed,
@@ -20,7 +21,7 @@ from .._programs.compose import (
     products,
     sums,
 )
-from .products import matmul, vecmat
+from .products import matmul, product_by
 
 
 @composed_of_others
@@ -141,7 +142,9 @@ def trace(x: "ArrayLike", /, *, offset: int = 0, dtype: Any = None, out: Any = N
     """
     offset = integer("trace", "offset", offset)
     if dtype is not None:
-        (x,) = in_one_dtype("trace", [diagonal(x, offset=offset)], dtype_of_sums("trace", dtype))
+        (x,) = in_one_dtype(
+            "trace", [diagonal(_matrices("trace", x), offset=offset)], dtype_of_sums("trace", dtype)
+        )
         return composed(composition_of("trace", "(n)->()", (None,), sums), {"x": x}, out)
     composition = composition_of("trace", "(m,n)->()", (None,), _trace, offset, block=NO_TEMPORARIES)
     return composed(composition, {"x": x}, out)
@@ -187,7 +190,7 @@ def outer(x1: "ArrayLike", x2: "ArrayLike", /, *, out: Any = None) -> Any:
     column, row = _array("outer", "x1", x1), _array("outer", "x2", x2)
     for name, x in (("x1", column), ("x2", row)):
         _refuse_most_dimensions("outer", name, x)
-    return matmul(column[..., :, None], row[..., None, :], out)
+    return product_by("outer", "matmul", column[..., :, None], row[..., None, :], out)
 
 
 @composed_of_others
@@ -229,13 +232,13 @@ def vecdot(x1: "ArrayLike", x2: "ArrayLike", /, *, axis: int = -1, out: Any = No
     array([3., 7.])
     """
     axis = integer("vecdot", "axis", axis)
-    row = _vectors("vecdot", "x1", x1, axis)
+    row = conjugated(_vectors("vecdot", "x1", x1, axis))
     column = _vectors("vecdot", "x2", x2, axis, row.shape[-1])
     _refuse_most_dimensions("vecdot", "x2", column)
     column = column[..., None]
     if out is None:
-        return vecmat(row, column)[..., 0]
-    vecmat(row, column, out[..., None] if hasattr(out, "ndim") else out)
+        return product_by("vecdot", "vecmat", row, column)[..., 0]
+    product_by("vecdot", "vecmat", row, column, out[..., None] if hasattr(out, "ndim") else out)
     return out
 
 
@@ -320,7 +323,9 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
     >>> smallmm.multi_dot([a, b, c]).shape
     (100, 2, 1)
     """
-    operands = [_array("multi_dot", f"arrays[{i}]", x) for i, x in enumerate(arrays)]
+    operands = [
+        _array("multi_dot", f"arrays[{i}]", x) for i, x in enumerate(sequence("multi_dot", "arrays", arrays))
+    ]
     if len(operands) < 2:
         raise ValueError(f"multi_dot: arrays has {len(operands)} arrays; expected at least two")
     operands = in_one_dtype("multi_dot", operands)

@@ -15,7 +15,7 @@ from .._base.errors import NO_SINGULAR_VALUES, NOT_ORTHOGONAL, refuse_complex, s
 from .._base.options import flag
 from .._calls.arrays import without_labels
 from .._calls.calls import checked
-from .._programs.compose import composed, dimensions, permuted
+from .._programs.compose import array_of, composed, dimensions, permuted
 from .norm_steps import (
     cond_of,
     matrix_order,
@@ -86,7 +86,9 @@ def vector_norm(
     answer = _again(key, x)
     if answer is not NotImplemented:
         return answer
-    return _vector_norm("vector_norm", without_labels(x), axis, keepdims, 2 if ord is None else ord, out, key)
+    return _vector_norm(
+        "vector_norm", array_of("vector_norm", "x", x), axis, keepdims, 2 if ord is None else ord, out, key
+    )
 
 
 @composed_of_others
@@ -146,7 +148,7 @@ def matrix_norm(
     answer = _again(key, x)
     if answer is not NotImplemented:
         return answer
-    x = without_labels(x)
+    x = array_of("matrix_norm", "x", x)
     if dimensions(x) < 2:
         raise ValueError(
             f"matrix_norm: x has shape {np.shape(x)}; expected at least 2 dimensions, (..., m, n)"
@@ -213,7 +215,7 @@ def norm(
     answer = _again(key, x)
     if answer is not NotImplemented:
         return answer
-    x = without_labels(x)
+    x = array_of("norm", "x", x)
     ndim = dimensions(x)
     if axis is None:
         if ord is None:
@@ -274,7 +276,7 @@ def cond(x: "ArrayLike", p: Literal["fro", "nuc"] | float | None = None, *, out:
     >>> smallmm.cond(a, 1)
     array([ 4., inf])
     """
-    x = without_labels(x)
+    x = array_of("cond", "x", x)
     order = matrix_order("cond", "p", 2 if p is None else p)
     shape = np.shape(x)
     if dimensions(x) > 1 and prod(shape[-2:]) == 0:
@@ -339,7 +341,7 @@ def matrix_rank(
     >>> smallmm.matrix_rank([np.eye(3), np.ones((3, 3))], hermitian=True)
     array([3, 1])
     """
-    A = without_labels(A)
+    A = array_of("matrix_rank", "A", A)
     if tol is not None and rtol is not None:
         raise ValueError("matrix_rank: tol and rtol are both given; expected one of them")
     hermitian = flag("matrix_rank", "hermitian", hermitian)

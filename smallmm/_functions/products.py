@@ -179,7 +179,7 @@ def matmul(
     (5, 2)
     """
     form = "" if precision == "fixed" else _form("matmul", precision, {"x1": x1, "x2": x2})
-    return _product("matmul", x1, x2, out, kwargs, form)
+    return product_by("matmul", f"matmul{form}", x1, x2, out, kwargs)
 
 
 @computed_by("matvec")
@@ -220,7 +220,7 @@ def matvec(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     >>> smallmm.matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
     array([3., 7.])
     """
-    return _product("matvec", x1, x2, out, kwargs)
+    return product_by("matvec", "matvec", x1, x2, out, kwargs)
 
 
 @computed_by("vecmat")
@@ -261,15 +261,18 @@ def vecmat(x1: "ArrayLike", x2: "ArrayLike", /, out: Any = None, **kwargs: "Unpa
     >>> smallmm.vecmat([1.0, 1.0], [[1.0, 2.0], [3.0, 4.0]])
     array([4., 6.])
     """
-    return _product("vecmat", conjugated(x1), x2, out, kwargs)
+    return product_by("vecmat", "vecmat", conjugated(x1), x2, out, kwargs)
 
 
-def _product(op: str, x1: Any, x2: Any, out: Any, kwargs: UFuncKeywords, form: str = "") -> Any:
+def product_by(
+    op: str, gufunc: str, x1: Any, x2: Any, out: Any = None, kwargs: UFuncKeywords | None = None
+) -> Any:
+    """By that gufunc, for a function of that name."""
     if not kwargs:
-        result = _direct[op + form](x1, x2, out)
+        result = _direct[gufunc](x1, x2, out)
         if result is not NotImplemented:
             return result
-    return call(op, getattr(_core, op + form), {"x1": x1, "x2": x2}, out, {**kwargs})
+    return call(op, getattr(_core, gufunc), {"x1": x1, "x2": x2}, out, {**(kwargs or {})})
 
 
 def _form(op: str, precision: Any, operands: dict[str, Any]) -> str:

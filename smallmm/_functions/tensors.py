@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._base.cache import Cache
 from .._base.catalog import composed_of_others
 from .._base.errors import SINGULAR, shown
-from .._base.options import integer, pair
+from .._base.options import integer, pair, sequence
 from .._calls.calls import checked, outs_with_info, run
 from .._calls.twins import twin_of
 from .._programs.compose import array_of, in_one_dtype, namespace_of, permuted, written
@@ -167,7 +167,7 @@ def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
 
 def _moved_last(op: str, axes: "Sequence[int]", ndim: int) -> tuple[int, ...]:
     """The order of so many axes with these as the last ones."""
-    last = [integer(op, "axes", i) for i in axes]
+    last = [integer(op, "axes", i) for i in sequence(op, "axes", axes)]
     if not all(-ndim <= i < ndim for i in last) or len({i % ndim for i in last}) < len(last):
         raise ValueError(f"{op}: axes is {shown(axes)}; expected different axes of {ndim} dimensions")
     last = [i % ndim for i in last]
@@ -302,7 +302,8 @@ def kron_apply(factors: "Sequence[ArrayLike]", x: "ArrayLike", *, out: Any = Non
     >>> np.array_equal(smallmm.kron_apply([a, b], x), np.kron(a, b) @ x)
     True
     """
-    if not len(factors):
+    factors = sequence("kron_apply", "factors", factors)
+    if not factors:
         raise ValueError("kron_apply: factors has no matrix; expected at least one")
     return _kron(len(factors))(*factors, x, out=out)
 

@@ -103,7 +103,7 @@ def schur(
     >>> np.allclose(z @ t @ z.conj().mT, a), t.diagonal().round(3) + 0.0
     (True, array([0.+2.j, 0.-2.j, 3.+0.j]))
     """
-    if output != "real" and one_of("schur", "output", output, ("real", "complex", "r", "c"))[0] == "c":
+    if one_of("schur", "output", output, ("real", "complex", "r", "c"))[0] == "c":
         a = _as_complex(a)
     outs = several("schur", out, SchurResult)
     results = _direct(a, *outs)
