@@ -139,13 +139,12 @@ def wrong_dtype_on_device(op: str, name: str, dtype: Any) -> TypeError:
     return wrong_dtype(op, name, dtype, where=" on a device")
 
 
-def no_array(op: str, name: str, x: Any, error: Exception) -> ValueError:
+def no_array(op: str, name: str, x: Any, error: Exception) -> ValueError | TypeError:
     """The exception for what NumPy makes no array of."""
     has_arrays = isinstance(x, list | tuple) and any(hasattr(y, "shape") for y in x)
     advice = "; smallmm.Group takes arrays of different shapes" if has_arrays else ""
-    return ValueError(
-        f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}{advice}"
-    )
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{op}: {name} is a {type(x).__name__} that NumPy cannot make an array of: {error}{advice}")
 
 
 def explain_failure(
