@@ -124,14 +124,22 @@ static void to_hessenberg(schur *x) {
 
 /* --- H becomes triangular ----------------------------------------------------------------------------------------- */
 
-/* Whether h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
-static bool is_negligible(const schur *x, intptr_t k) {
+/* Whether h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). Where most sweeps were in vain it is so
+ * beside what is not on the diagonal, too, which may be as good as zero. */
+static bool is_negligible(const schur *x, intptr_t k, bool in_vain) {
     const smm_dtype t = x->t;
     const double ulp = 2 * roundoff(t), least = round_in(t, smallest_normal(t) / roundoff(t));
     const number above = x->h[k - 1][k - 1], here = x->h[k][k];
     const double below = size_of(t, x->h[k][k - 1]), right = size_of(t, x->h[k - 1][k]), d = size_of(t, here);
     if (!(below > least)) return true;
-    if (below > round_in(t, ulp * round_in(t, size_of(t, above) + d))) return false;
+    double beside = round_in(t, size_of(t, above) + d);
+    if (in_vain) {
+        beside = round_in(t, beside + right);
+        if (k > 1) beside = round_in(t, beside + size_of(t, x->h[k - 1][k - 2]));
+        if (k + 1 < x->n) beside = round_in(t, beside + size_of(t, x->h[k + 1][k]));
+    }
+    if (below > round_in(t, ulp * beside)) return false;
+    if (in_vain) return true;
     const double apart = size_of(t, difference(t, above, here));
     const double ab = below > right ? below : right, ba = below > right ? right : below;
     const double aa = apart > d ? apart : d, bb = apart > d ? d : apart, s = round_in(t, aa + ab);
@@ -146,10 +154,10 @@ typedef struct window {
     int since; /* sweeps since a row was done, modulo twice EXCEPTIONAL */
 } window;
 
-static bool find_window(schur *x, window *y) {
+static bool find_window(schur *x, window *y, bool in_vain) {
     const intptr_t done = x->is_complex ? 1 : 2; /* rows of a window in which nothing is left to do */
     for (intptr_t k = y->hi; k >= 0; k--) {
-        if (k && !is_negligible(x, k)) continue;
+        if (k && !is_negligible(x, k, in_vain)) continue;
         if (k) x->h[k][k - 1] = real(0);
         if (y->hi - k < done) {
             y->hi = k - 1;
@@ -305,12 +313,15 @@ static void standardise(schur *x, intptr_t k) {
         b = round_in(t, b - c);
         c = 0;
     } else {
-        const double sigma = round_in(t, right + below);
+        double sigma = round_in(t, right + below);
+        const double up = smm_scale_to_one(t, fmax(fabs(sigma), fabs(apart)));
+        sigma = round_in(t, sigma * up);
+        apart = round_in(t, apart * up);
         const double tau = round_in(t, sqrt(fma_in(t, sigma, sigma, round_in(t, apart * apart))));
         cs = 1, sn = 0;
         if (tau > 0) {
             cs = round_in(t, sqrt(round_in(t, 0.5 * round_in(t, 1 + round_in(t, fabs(sigma) / tau)))));
-            sn = round_in(t, half / round_in(t, tau * cs));
+            sn = round_in(t, round_in(t, 0.5 * apart) / round_in(t, tau * cs));
             sn = sigma < 0 ? sn : -sn;
         }
         const double aa = fma_in(t, b, sn, round_in(t, a * cs)), bb = fma_in(t, -a, sn, round_in(t, b * cs));
@@ -340,7 +351,7 @@ static void standardise(schur *x, intptr_t k) {
 static intptr_t triangularise(schur *x) {
     const intptr_t n = x->n, most = SWEEPS * (n > MIN_ROWS ? n : MIN_ROWS);
     window y = {0, n - 1, 0};
-    for (intptr_t sweep = 0; find_window(x, &y); sweep++) {
+    for (intptr_t sweep = 0; find_window(x, &y, 2 * sweep >= most); sweep++) {
         if (sweep == most) return y.hi + 1;
         (x->is_complex ? sweep_complex : sweep_real)(x, &y);
     }

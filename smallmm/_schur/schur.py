@@ -65,8 +65,8 @@ def schur(
     Raises
     ------
     LinAlgError
-        Some matrices did not converge in 30 max(n, 10) sweeps; no such matrix is known. The exception holds
-        the other matrices' results.
+        Some matrices did not converge in 30 max(n, 10) sweeps, which is rare. The exception holds the other
+        matrices' results.
     ValueError, TypeError
         As `solve`; `output` is another word.
     NotImplementedError

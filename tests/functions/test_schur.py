@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from accuracy import assert_same_bits, exactly, norm1, unit_roundoff
-from matrices import normal
+from matrices import normal, rotations
 
 import smallmm
 from smallmm._schur import triangles
@@ -67,6 +67,25 @@ class TestSchur:
         t, z, a = exactly(t, z, a)
         assert (norm1(z @ t @ z.conj().mT - a) <= limit * norm1(a)).all()
         assert (norm1(z.conj().mT @ z - np.eye(n)) <= limit).all()
+
+    def test_nearly_skew_symmetric(self, dtype):
+        """The rotation of a block, where squares of what is not skew-symmetric in it underflow."""
+        a = np.zeros((50, 2, 2), dtype)
+        a[:, 0, 1], a[:, 1, 0] = 1, -1
+        a[:, 0, 0] = np.sqrt(np.finfo(dtype).smallest_subnormal) * np.linspace(0.1, 5, 50)
+        _, z = smallmm.schur(a)
+        z = exactly(z)[0]
+        assert (norm1(z.mT @ z - np.eye(2)) <= bound("schur", 2, dtype)).all()
+
+    @pytest.mark.parametrize("n", [4, 6])
+    def test_rotations(self, dtype, n):
+        """Some of which did not converge, and of some skew-symmetric ones Z was not orthogonal."""
+        rng = np.random.default_rng(0)
+        a = np.concatenate([rotations(rng, n, dtype) for _ in range(2000)])
+        t, z = exactly(*smallmm.schur(a))
+        limit = bound("schur", n, dtype)
+        assert (norm1(z @ t @ z.mT - a) <= limit * norm1(a)).all()
+        assert (norm1(z.mT @ z - np.eye(n)) <= limit).all()
 
     @pytest.mark.parametrize("n", [2, 3, 8, 17])
     def test_blocks(self, dtype, n, rng):

@@ -143,6 +143,18 @@ def not_finite(rng, m, n, dtype):
     return x.astype(dtype)
 
 
+@of_any_dtype
+def rotations(rng, n, dtype):
+    """Skew-symmetric matrices, and equal rotations with tiny elements beside them. What is negligible is so
+    beside the elements of a rotation, not beside the diagonal."""
+    x = rng.standard_normal((6, n, n))
+    least = np.log10(np.finfo(dtype).tiny)
+    blocks = np.kron(np.eye((n + 1) // 2), [[0, 1], [-1, 0]])[:n, :n]
+    return np.concatenate([x - x.mT, blocks + x * 10 ** rng.uniform(least, 0.1 * least, x.shape)]).astype(
+        dtype
+    )
+
+
 def every_kind(rng, m, n, dtype):
     """All of the above in one stack, so that good ones have bad neighbours."""
     x = np.concatenate([kind(rng, m, n, dtype) for kind in (good, extreme, deficient, not_finite)])
@@ -150,11 +162,11 @@ def every_kind(rng, m, n, dtype):
 
 
 def kinds(rng, m, n, dtype):
-    """Good, hard and bad matrices, next to each other; symmetric ones among the square."""
+    """Good, hard and bad matrices, next to each other; symmetric and skew-symmetric ones among the square."""
     stacks = [kind(rng, m, n, dtype) for kind in (good, extreme, deficient, not_finite) for _ in range(2)]
     if m == n:
         x = good(rng, n, n, dtype)
-        stacks.append((x @ x.conj().mT + 0.01 * np.eye(n)).astype(dtype))
+        stacks += [(x @ x.conj().mT + 0.01 * np.eye(n)).astype(dtype), rotations(rng, n, dtype)]
     a = np.concatenate(stacks)
     return a[rng.permutation(len(a))]
 

@@ -46,11 +46,14 @@ __device__ inline Block standard_block(T a, T b, T c, T d) {
         return {multiply_add(z, s, d),     b - c, 0, multiply_add(-quotient_of(bc, z), s, d), quotient_of(z, length),
                 quotient_of(below, length)};
     }
-    const T sigma = right + below, tau = root(multiply_add(sigma, sigma, product(apart, apart)));
+    /* both are tiny in a matrix that is nearly skew-symmetric */
+    const T sum = right + below, up = scale_for(larger(fabs(sum), fabs(apart)));
+    const T sigma = product(sum, up), gap = product(apart, up);
+    const T tau = root(multiply_add(sigma, sigma, product(gap, gap)));
     T cs = 1, sn = 0;
     if (tau > 0) {
         cs = root(product(T(0.5), 1 + quotient_of(fabs(sigma), tau)));
-        sn = quotient_of(p, product(tau, cs));
+        sn = quotient_of(product(T(0.5), gap), product(tau, cs));
         sn = sigma < 0 ? sn : -sn;
     }
     const T aa = multiply_add(b, sn, product(a, cs)), bb = multiply_add(-a, sn, product(b, cs));

@@ -19,6 +19,7 @@ constexpr int TOGETHER = min_of(4, N);                                         /
 
 /* As in csrc/kernels/spectra/eig_hessenberg.h and eig_lanes.h. */
 constexpr int EIG_SWEEPS = 30, EIG_MIN_ROWS = 10, EXCEPTIONAL = 10;
+constexpr int MOST_SWEEPS = EIG_SWEEPS * max_of(N, EIG_MIN_ROWS);
 constexpr T MIN_DIVISOR = static_cast<T>(DOUBLE ? 0x1p-400 : 0x1p-50);
 constexpr T MAX_COMPONENT = static_cast<T>(DOUBLE ? 0x1p100 : 0x1p20);
 constexpr T UNIT = static_cast<T>(DOUBLE ? 0x1p-53 : 0x1p-24);
@@ -70,13 +71,21 @@ __device__ inline T larger(T x, T y) { return x > y ? x : y; }
 
 /* --- QR --- */
 
-/* Whether h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
-__device__ inline bool is_negligible(const Work &x, int k) {
+/* Whether h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). Where most sweeps were in vain it is so
+ * beside what is not on the diagonal, too, which may be as good as zero. */
+__device__ inline bool is_negligible(const Work &x, int k, bool in_vain) {
     constexpr T MIN = MIN_NORMAL / UNIT, ULP = 2 * UNIT;
     const Element *const h = x.h + k * (ROW + COL), above = h[-ROW - COL], here = h[0];
     const T below = size_of(h[-COL]), right = size_of(h[-ROW]), d = size_of(here);
     if (!(below > MIN)) return true;
-    if (below > product(ULP, size_of(above) + d)) return false;
+    T beside = size_of(above) + d;
+    if (in_vain) {
+        beside += right;
+        if (k > 1) beside += size_of(h[-ROW - 2 * COL]);
+        if (k + 1 < N) beside += size_of(h[ROW]);
+    }
+    if (below > product(ULP, beside)) return false;
+    if (in_vain) return true;
     const T apart = size_of(difference_of(above, here));
     const T ab = below > right ? below : right, ba = below > right ? right : below;
     const T aa = apart > d ? apart : d, bb = apart > d ? d : apart, s = aa + ab;
@@ -85,14 +94,16 @@ __device__ inline bool is_negligible(const Work &x, int k) {
 }
 
 /* False if there is none. Lanes look at rows of their own. */
-__device__ inline bool find_window(Work &x, Window &y) {
+__device__ inline bool find_window(Work &x, Window &y, bool in_vain) {
 #pragma unroll 1
     while (y.hi >= 0) {
         int k = lane() > y.hi ? 0 : y.hi - (y.hi - lane()) % LANES;
 #pragma unroll 1
-        while (k > 0 && !is_negligible(x, k)) k = max_of(k - LANES, 0);
+        while (k > 0 && !is_negligible(x, k, in_vain)) k = max_of(k - LANES, 0);
         k = static_cast<int>(largest_of_all({static_cast<T>(k), 0}).size);
+        if (in_vain) sync_lanes(); /* others have read neighbours, and are to read this one */
         if (k && lane() == 0) x.h[k * ROW + (k - 1) * COL] = element_of(0);
+        if (in_vain) sync_lanes();
         y.lo = k;
         if (y.hi - k >= WIDTH) {
             y.since = (y.since + 1) % (2 * EXCEPTIONAL);
@@ -170,13 +181,13 @@ __device__ inline void reflect_aside(const Work &x, Element *z, const Window &y)
 __device__ inline int triangularise(Work &x, Element *z) {
     Window y = {0, N - 1, 0};
     if constexpr (N <= WIDTH) { /* there is no window */
-        const bool ends = N > 1 && is_negligible(x, N - 1);
+        const bool ends = N > 1 && is_negligible(x, N - 1, false);
         sync_lanes();
         if (ends && lane() == 0) x.h[(N - 1) * ROW + (N - 2) * COL] = element_of(0);
         y.hi = -1;
     }
 #pragma unroll 1
-    for (int sweep = 0; find_window(x, y) && sweep < EIG_SWEEPS * max_of(N, EIG_MIN_ROWS); sweep++) {
+    for (int sweep = 0; find_window(x, y, 2 * sweep >= MOST_SWEEPS) && sweep < MOST_SWEEPS; sweep++) {
         Element start[BULGE];
         start_sweep(x, y, start);
         sync_lanes();

@@ -203,15 +203,23 @@ static void KERNEL(eig_reduce)(eig_stack *x) {
 
 /* --- Windows ------------------------------------------------------------------------------------------------------ */
 
-/* Where h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). */
-INLINE mask eig_negligible(const eig_stack *x, intptr_t k) {
+/* Where h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). If most sweeps were in vain it is so
+ * beside what is not on the diagonal, too, which may be as good as zero. */
+INLINE mask eig_negligible(const eig_stack *x, intptr_t k, bool in_vain) {
     const elem *const h = x->h + k * x->step + k, above = h[-x->step - 1], here = h[0];
     const vec ulp = lane_set(2 * ROUNDOFF), least = lane_set(smallest_normal() / ROUNDOFF);
-    const vec below = elem_size(h[-1]), d = elem_size(here);
+    const vec below = elem_size(h[-1]), d = elem_size(here), right = elem_size(h[-x->step]);
     const mask tiny = ~lane_greater(below, least);
-    const mask small = ~lane_greater(below, lane_mul(ulp, lane_add(elem_size(above), d)));
+    vec beside = lane_add(elem_size(above), d);
+    if (__builtin_expect(in_vain, 0)) {
+        beside = lane_add(beside, right);
+        if (k > 1) beside = lane_add(beside, elem_size(h[-x->step - 2]));
+        if (k + 1 < x->n) beside = lane_add(beside, elem_size(h[x->step]));
+        return tiny | ~lane_greater(below, lane_mul(ulp, beside));
+    }
+    const mask small = ~lane_greater(below, lane_mul(ulp, beside));
     if (!lane_any(small & ~tiny)) return tiny;
-    const vec right = elem_size(h[-x->step]), apart = elem_size(elem_sub(above, here));
+    const vec apart = elem_size(elem_sub(above, here));
     const vec ab = lane_max(below, right), ba = lane_select(lane_greater(below, right), right, below);
     const vec aa = lane_max(apart, d), bb = lane_select(lane_greater(apart, d), d, apart), s = lane_add(aa, ab);
     const vec left = lane_mul(ba, lane_div(ab, s)), limit = lane_mul(ulp, lane_mul(bb, lane_div(aa, s)));
@@ -219,13 +227,13 @@ INLINE mask eig_negligible(const eig_stack *x, intptr_t k) {
 }
 
 /* Find all lanes' windows. False if there are none. */
-static bool KERNEL(eig_find_windows)(eig_stack *x) {
+static bool KERNEL(eig_find_windows)(eig_stack *x, bool in_vain) {
     mask open = eig_at_least(x->hi, lane_set(0));
     for (intptr_t k = x->to; k >= 0 && lane_any(open); k--) {
         mask ends = open & eig_at_least(x->hi, lane_set((T)k));
         if (k) {
             elem *const below = x->h + k * x->step + k - 1;
-            ends &= eig_negligible(x, k);
+            ends &= eig_negligible(x, k, in_vain);
             *below = elem_select(ends, elem_set(0), *below);
         }
         const mask done = ends & lane_greater(lane_set(EIG_WIDTH), lane_sub(x->hi, lane_set((T)k)));

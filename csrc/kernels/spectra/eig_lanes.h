@@ -165,7 +165,8 @@ static vec KERNEL(eig_triangularise)(const smm_call *call, intptr_t q, eig_stack
     KERNEL(eig_reduce)(x);
     x->lo = x->since = lane_set(0);
     x->hi = lane_set((T)(n - 1));
-    for (intptr_t sweep = 0; KERNEL(eig_find_windows)(x) && sweep < most; sweep++) KERNEL(eig_sweep)(x);
+    for (intptr_t sweep = 0; KERNEL(eig_find_windows)(x, 2 * sweep >= most) && sweep < most; sweep++)
+        KERNEL(eig_sweep)(x);
     eig_finish(x, w);
     const vec info = lane_add(x->hi, lane_set(1));
     lanes_store_int(smm_info(call), q, info, count);

@@ -73,10 +73,14 @@ INLINE eig_block eig_standard_block(eig_block x) {
                                   .cs = lane_div(z, length),
                                   .sn = lane_div(below, length)};
 
-    const vec sigma = lane_add(right, below), tau = lane_sqrt(lane_fma(sigma, sigma, lane_mul(apart, apart)));
+    /* both are tiny in a matrix that is nearly skew-symmetric */
+    const vec sum = lane_add(right, below), most = lane_max(lane_abs(sum), lane_abs(apart));
+    const vec up = lane_scale_to_one(lane_select(real, one, most));
+    const vec sigma = lane_mul(sum, up), gap = lane_mul(apart, up);
+    const vec tau = lane_sqrt(lane_fma(sigma, sigma, lane_mul(gap, gap)));
     const mask turns = lane_greater(tau, zero);
     vec cs = lane_sqrt(lane_mul(half, lane_add(one, lane_div(lane_abs(sigma), tau))));
-    vec sn = lane_div(p, lane_mul(tau, cs));
+    vec sn = lane_div(lane_mul(half, gap), lane_mul(tau, cs));
     cs = lane_select(turns, cs, one);
     sn = lane_select(turns, lane_select(lane_greater(zero, sigma), sn, lane_negate(sn)), zero);
     const vec aa = lane_fma(x.b, sn, lane_mul(x.a, cs)), bb = lane_fnma(x.a, sn, lane_mul(x.b, cs));
