@@ -59,6 +59,8 @@
 #include "spectra/svd_bidiagonal.h"
 #include "spectra/svd_single.h"
 #include "spectra/eig_hessenberg.h"
+#include "spectra/eig_single.h"
+#include "spectra/eig_windows.h"
 #include "qr/rank_lanes.h"
 #include "qr/lstsq_lanes.h"
 

@@ -244,9 +244,18 @@ ONE(solve_pos_lanes, COLD);
 ONE(ldl_lanes, SMM_MEMORY);
 ONE(ldl_solve_lanes, SMM_MEMORY);
 ONE(solve_sym_lanes, SMM_MEMORY);
-ONE(eig_lanes, SMM_MEMORY);
-ONE(eigvals_lanes, SMM_MEMORY);
-ONE(schur_lanes, SMM_MEMORY);
+static const smm_kernel eig_list[] = {
+    ROW(eig_single, 0, 0, 0, eig_single_needs, SMM_MEMORY),
+    ROW(eig_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+static const smm_kernel eigvals_list[] = {
+    ROW(eigvals_single, 0, 0, 0, eigvals_single_needs, SMM_MEMORY),
+    ROW(eigvals_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
+static const smm_kernel schur_list[] = {
+    ROW(schur_single, 0, 0, 0, eig_single_needs, SMM_MEMORY),
+    ROW(schur_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
 ONE(sqrtm_lanes, SMM_MEMORY);
 ONE_WITH_WORKSPACE(tridiagonal_lanes);
 ONE_WITH_WORKSPACE(banded_lanes);
@@ -281,9 +290,9 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_LSTSQ] = LIST(lstsq_lanes_list),
               [SMM_OP_EIGH] = LIST(eigh_list),
               [SMM_OP_EIGVALSH] = LIST(eigvalsh_list),
-              [SMM_OP_EIG] = LIST(eig_lanes_list),
-              [SMM_OP_EIGVALS] = LIST(eigvals_lanes_list),
-              [SMM_OP_SCHUR] = LIST(schur_lanes_list),
+              [SMM_OP_EIG] = LIST(eig_list),
+              [SMM_OP_EIGVALS] = LIST(eigvals_list),
+              [SMM_OP_SCHUR] = LIST(schur_list),
               [SMM_OP_SQRTM] = LIST(sqrtm_lanes_list),
               [SMM_OP_EXPM] = LIST(expm_lanes_list),
               [SMM_OP_SVD] = LIST(svd_list),

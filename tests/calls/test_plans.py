@@ -52,7 +52,9 @@ def test_no_large_product_is_computed_element_by_element(of_a, of_b):
             assert "strided" not in plan.kernel, (m, k, n, order)
 
 
-@pytest.mark.parametrize("name", ["cholesky", "qr", "eigh", "eigvalsh", "svd", "svdvals"])
+@pytest.mark.parametrize(
+    "name", ["cholesky", "qr", "eigh", "eigvalsh", "svd", "svdvals", "eig", "eigvals", "schur"]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_few_matrices_do_not_leave_lanes_empty(name, dtype):
     """One after the other they are faster, and have the bits that they have among many."""
@@ -88,6 +90,9 @@ def test_few_matrices_do_not_leave_lanes_empty(name, dtype):
         ("eigvalsh_single", smallmm.eigvalsh, 17),
         ("svd_single", smallmm.svd, 9),
         ("svd_single", smallmm.svdvals, 17),
+        ("eig_single", smallmm.eig, 9),
+        ("eigvals_single", smallmm.eigvals, 17),
+        ("schur_single", smallmm.schur, 9),
         ("matmul_strided", smallmm.matmul, 5),
         ("matmul_rows", smallmm.matmul, 8),
     ],

@@ -128,12 +128,21 @@ INLINE vec single_scale(elem_matrix a) {
     return lane_select(finite, lane_div(lane_set(1), scale), lane_set(NAN));
 }
 
+/* Elements (i, j) and on of rows of numbers, up to BLOCK x BLOCK of them, to (j, i). */
+INLINE void single_transpose_block(elem *to, intptr_t to_step, const elem *from, intptr_t from_step, intptr_t rows,
+                                   intptr_t cols) {
+    UNROLLED(int part = 0; part < PARTS; part++)
+        transpose_block((T *)to + part * LANES, to_step * (PARTS * LANES), (const T *)from + part * LANES,
+                        from_step * (PARTS * LANES), cols, rows, rows);
+}
 INLINE void single_transpose(elem_matrix to, elem_matrix from) {
     single_zero(to.at, to.m * to.step);
-    for (intptr_t i = 0; i < from.m; i++)
-        for (intptr_t j = 0; j < from.n; j++) {
-            T *const x = single_element(to.at + j * to.step, i), *const y = single_element(from.at + i * from.step, j);
-            UNROLLED(int part = 0; part < PARTS; part++) x[part * LANES] = y[part * LANES];
+    for (intptr_t i = 0; i < from.m; i += BLOCK)
+        for (intptr_t j = 0; j < from.n; j += BLOCK) {
+            elem *const there = (elem *)single_element(to.at + j * to.step, i);
+            const elem *const here = (const elem *)single_element(from.at + i * from.step, j);
+            single_transpose_block(there, to.step, here, from.step, min_of(BLOCK, from.m - i),
+                                   min_of(BLOCK, from.n - j));
         }
 }
 

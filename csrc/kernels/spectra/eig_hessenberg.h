@@ -1,11 +1,9 @@
 /* eig_hessenberg.h: general matrices, LANES of them side by side, balanced and brought to Hessenberg form by
- * Householder reflectors (LAPACK's gebal, gehrd and unghr; Golub and Van Loan, Matrix Computations, section 7.4), and
- * the parts of the QR iteration (lahqr) that real and complex numbers share. eig_sweeps.h and eig_sweeps_complex.h have
- * its shifts, eig_lanes.h the rest.
+ * Householder reflectors (LAPACK's gebal, gehrd and unghr; Golub and Van Loan, Matrix Computations, section 7.4).
+ * eig_windows.h, eig_sweeps.h and eig_sweeps_complex.h have the QR iteration, eig_lanes.h the rest.
  *
- * Each lane is at work on a window of its own. A reflector outside of it is the identity, which changes at most the
- * sign of a zero; nothing depends on that, and results have positive zeros. So lanes that are done do not notice those
- * that are not. */
+ * A matrix may also be alone, with its columns in the lanes (single.h). Then eig_single.h does what takes n^3
+ * operations; the rest is the same text, to which each number comes spread. */
 
 enum {
     EIG_PASSES = 20,       /* of balancing */
@@ -29,6 +27,16 @@ enum {
 
 enum { EIG_ROWS = SMM_MAX_ORDER * (SMM_MAX_ORDER + 1) };
 
+/* Of a matrix that is alone: Z is transposed, so that columns of Z are rows, as those of H are in `transposed`. Row i
+ * of `turns` has v_i of each reflector of a sweep, row 0 tau. */
+typedef struct eig_single {
+    elem h[SINGLE_ELEMENTS], transposed[SINGLE_ELEMENTS], z[SINGLE_ELEMENTS];
+    elem turns[EIG_BULGE][SINGLE_STEP], strip[SMM_MAX_ORDER * SINGLE_STRIP];
+    single_workspace workspace;
+    pair v[SMM_MAX_ORDER];
+} eig_single;
+_Static_assert(sizeof(eig_single) <= SMM_KERNEL_WORKSPACE, "workspace of eig_single");
+
 /* Rows begin `row_step` apart; eigenvectors of real matrices are complex, those of complex ones take the place of Z. */
 typedef struct eig_workspace {
     elem h[EIG_ROWS], z[EIG_ROWS];
@@ -39,6 +47,7 @@ _Static_assert(sizeof(eig_workspace) <= SMM_KERNEL_WORKSPACE, "workspace of eig_
 /* LANES matrices under way: A = D Z H Z^H D^-1. */
 typedef struct eig_stack {
     elem *h, *z;
+    eig_single *single; /* or one matrix, which is alone */
     intptr_t n, step;
     bool vectors;               /* without them Z is not formed, and of H only windows count */
     vec balance[SMM_MAX_ORDER]; /* D */
@@ -49,6 +58,25 @@ typedef struct eig_stack {
     intptr_t from, to;                 /* of all windows */
     int32_t first[LANES], last[LANES]; /* the window again; of a lane that is done, rows that exist */
 } eig_stack;
+
+/* Where H lies, in registers of the texts that go through it element by element. */
+typedef struct eig_matrix {
+    elem *at;
+    intptr_t step;
+    bool single;
+} eig_matrix;
+INLINE eig_matrix eig_h(const eig_stack *x) { return (eig_matrix){x->h, x->step, x->single != NULL}; }
+INLINE elem eig_get(eig_matrix h, intptr_t i, intptr_t j) {
+    const elem *const row = h.at + i * h.step;
+    return __builtin_expect(h.single, 0) ? single_get(row, j) : row[j];
+}
+INLINE void eig_put(eig_matrix h, intptr_t i, intptr_t j, elem x) {
+    elem *const row = h.at + i * h.step;
+    if (__builtin_expect(h.single, 0))
+        single_put(row, j, x);
+    else
+        row[j] = x;
+}
 
 INLINE mask eig_at_least(vec x, vec y) { return ~lane_greater(y, x); }
 INLINE mask eig_nowhere(void) { return lane_greater(lane_set(0), lane_set(0)); }
@@ -80,6 +108,7 @@ INLINE vec eig_load(const smm_call *call, intptr_t q, eig_stack *x, intptr_t cou
 /* Which rows and columns are balanced: not those that a permutation would make the first or the last of a triangle. */
 INLINE void eig_find_joined(eig_stack *x) {
     const vec zero = lane_set(0);
+    const eig_matrix h = eig_h(x);
     mask again = ~eig_nowhere();
     for (intptr_t i = 0; i < x->n; i++) x->joined[i] = again;
     while (lane_any(again)) {
@@ -88,8 +117,8 @@ INLINE void eig_find_joined(eig_stack *x) {
             mask below = eig_nowhere(), beside = below;
             for (intptr_t j = 0; j < x->n; j++) {
                 if (j == i) continue;
-                below |= x->joined[j] & ~lane_equal(elem_size(x->h[j * x->step + i]), zero);
-                beside |= x->joined[j] & ~lane_equal(elem_size(x->h[i * x->step + j]), zero);
+                below |= x->joined[j] & ~lane_equal(elem_size(eig_get(h, j, i)), zero);
+                beside |= x->joined[j] & ~lane_equal(elem_size(eig_get(h, i, j)), zero);
             }
             const mask alone = x->joined[i] & ~(below & beside);
             x->joined[i] &= ~alone;
@@ -109,12 +138,13 @@ INLINE vec eig_add_squares(elem x, vec sum) {
 /* A power of two that makes the 2-norms of row i and of column i about equal; where there was need. Diagonals count,
  * and rows that are not joined (James, Langou and Lowery, On Matrix Balancing and Eigenvector Computation, 2014). */
 INLINE mask eig_balance_row(eig_stack *x, intptr_t i) {
-    const intptr_t n = x->n, step = x->step;
+    const intptr_t n = x->n;
+    const eig_matrix h = eig_h(x);
     const vec zero = lane_set(0), one = lane_set(1);
     vec c = zero, r = zero, f = one;
     for (intptr_t j = 0; j < n; j++) {
-        c = eig_add_squares(x->h[j * step + i], c);
-        r = eig_add_squares(x->h[i * step + j], r);
+        c = eig_add_squares(eig_get(h, j, i), c);
+        r = eig_add_squares(eig_get(h, i, j), r);
     }
     const mask joined = x->joined[i] & lane_greater(c, zero) & lane_greater(r, zero);
     const vec most = lane_set(EIG_MAX_BALANCE), least = lane_set(1 / EIG_MAX_BALANCE);
@@ -143,8 +173,8 @@ INLINE mask eig_balance_row(eig_stack *x, intptr_t i) {
     if (!lane_any(needed)) return needed;
     const vec down = lane_select(needed, back, one), up = lane_select(needed, f, one);
     x->balance[i] = lane_mul(x->balance[i], up);
-    for (intptr_t j = 0; j < n; j++) x->h[i * step + j] = elem_scale(x->h[i * step + j], down);
-    for (intptr_t j = 0; j < n; j++) x->h[j * step + i] = elem_scale(x->h[j * step + i], up);
+    for (intptr_t j = 0; j < n; j++) eig_put(h, i, j, elem_scale(eig_get(h, i, j), down));
+    for (intptr_t j = 0; j < n; j++) eig_put(h, j, i, elem_scale(eig_get(h, j, i), up));
     return needed;
 }
 
@@ -198,118 +228,5 @@ static void KERNEL(eig_reduce)(eig_stack *x) {
         const intptr_t count = n - k - 1;
         if (x->vectors) KERNEL(elem_reflect)(column, step, tau[k], x->z + (k + 1) * (step + 1), step, count, count);
         for (intptr_t i = 1; i < count; i++) column[i * step] = elem_set(0);
-    }
-}
-
-/* --- Windows ------------------------------------------------------------------------------------------------------ */
-
-/* Where h_k,k-1 is negligible (Ahues and Tisseur, LAPACK Working Note 122). If most sweeps were in vain it is so
- * beside what is not on the diagonal, too, which may be as good as zero. */
-INLINE mask eig_negligible(const eig_stack *x, intptr_t k, bool in_vain) {
-    const elem *const h = x->h + k * x->step + k, above = h[-x->step - 1], here = h[0];
-    const vec ulp = lane_set(2 * ROUNDOFF), least = lane_set(smallest_normal() / ROUNDOFF);
-    const vec below = elem_size(h[-1]), d = elem_size(here), right = elem_size(h[-x->step]);
-    const mask tiny = ~lane_greater(below, least);
-    vec beside = lane_add(elem_size(above), d);
-    if (__builtin_expect(in_vain, 0)) {
-        beside = lane_add(beside, right);
-        if (k > 1) beside = lane_add(beside, elem_size(h[-x->step - 2]));
-        if (k + 1 < x->n) beside = lane_add(beside, elem_size(h[x->step]));
-        return tiny | ~lane_greater(below, lane_mul(ulp, beside));
-    }
-    const mask small = ~lane_greater(below, lane_mul(ulp, beside));
-    if (!lane_any(small & ~tiny)) return tiny;
-    const vec apart = elem_size(elem_sub(above, here));
-    const vec ab = lane_max(below, right), ba = lane_select(lane_greater(below, right), right, below);
-    const vec aa = lane_max(apart, d), bb = lane_select(lane_greater(apart, d), d, apart), s = lane_add(aa, ab);
-    const vec left = lane_mul(ba, lane_div(ab, s)), limit = lane_mul(ulp, lane_mul(bb, lane_div(aa, s)));
-    return tiny | (small & ~lane_greater(left, lane_max(limit, least)));
-}
-
-/* Find all lanes' windows. False if there are none. */
-static bool KERNEL(eig_find_windows)(eig_stack *x, bool in_vain) {
-    mask open = eig_at_least(x->hi, lane_set(0));
-    for (intptr_t k = x->to; k >= 0 && lane_any(open); k--) {
-        mask ends = open & eig_at_least(x->hi, lane_set((T)k));
-        if (k) {
-            elem *const below = x->h + k * x->step + k - 1;
-            ends &= eig_negligible(x, k, in_vain);
-            *below = elem_select(ends, elem_set(0), *below);
-        }
-        const mask done = ends & lane_greater(lane_set(EIG_WIDTH), lane_sub(x->hi, lane_set((T)k)));
-        x->hi = lane_select(done, lane_set((T)(k - 1)), x->hi);
-        x->since = lane_select(done, lane_set(0), x->since);
-        x->lo = lane_select(ends & ~done, lane_set((T)k), x->lo);
-        open &= ~ends | done;
-    }
-    x->works = eig_at_least(x->hi, lane_set(0));
-    x->since = lane_select(x->works, lane_add(x->since, lane_set(1)), x->since);
-    x->since = lane_select(lane_equal(x->since, lane_set(2 * EIG_EXCEPTIONAL)), lane_set(0), x->since);
-    lane_store_int(x->first, lane_select(x->works, x->lo, lane_set(0)));
-    lane_store_int(x->last, lane_select(x->works, x->hi, lane_set(EIG_WIDTH)));
-    x->from = x->n;
-    x->to = -1;
-    const uint32_t works = lane_bits(x->works);
-    for (int l = 0; l < LANES; l++)
-        if (works >> l & 1) {
-            x->from = x->first[l] < x->from ? x->first[l] : x->from;
-            x->to = x->last[l] > x->to ? x->last[l] : x->to;
-        }
-    return x->to >= 0;
-}
-
-/* Element (row + i, row + j) of each lane's own row. */
-INLINE elem eig_pick(const eig_stack *x, const int32_t *row, intptr_t i, intptr_t j) {
-    T part[PARTS][LANES];
-    for (int l = 0; l < LANES; l++) {
-        const T *const p = (const T *)(x->h + (row[l] + i) * x->step + row[l] + j) + l;
-        UNROLLED(int s = 0; s < PARTS; s++) part[s][l] = p[s * LANES];
-    }
-    elem y;
-    UNROLLED(int s = 0; s < PARTS; s++) ((vec *)&y)[s] = lane_load(part[s]);
-    return y;
-}
-
-/* Rows k .. k+count-1 become H^H times them, columns H from the right. */
-INLINE void eig_reflect_both(eig_stack *x, const elem *v, elem tau, intptr_t k, const int count) {
-    const intptr_t n = x->n, step = x->step, end = x->vectors ? n : x->to + 1;
-    const elem back = elem_conj(tau);
-    elem *const rows = x->h + k * step;
-    ROLLED(intptr_t j = k; j < end; j++) {
-        elem s = rows[j];
-        UNROLLED(int i = 1; i < count; i++) s = elem_fma(elem_conj(v[i]), rows[i * step + j], s);
-        s = elem_mul(back, s);
-        rows[j] = elem_sub(rows[j], s);
-        UNROLLED(int i = 1; i < count; i++) rows[i * step + j] = elem_fnma(v[i], s, rows[i * step + j]);
-    }
-    ROLLED(intptr_t i = x->vectors ? 0 : x->from; i <= min_of(k + count, n - 1); i++)
-        eig_reflect_rows(v, tau, x->h + i * step + k, step, count, 1);
-    if (!x->vectors) return;
-    ROLLED(intptr_t i = 0; i < n; i++) eig_reflect_rows(v, tau, x->z + i * step + k, step, count, 1);
-}
-
-/* A sweep of the bulge that `start` begins. */
-INLINE void eig_chase(eig_stack *x, const elem *start) {
-    const intptr_t step = x->step;
-    for (intptr_t k = x->from; k < x->to; k++) {
-        const intptr_t count = min_of(EIG_BULGE, x->n - k);
-        const mask starts = lane_equal(x->lo, lane_set((T)k));
-        const mask active = x->works & eig_at_least(lane_set((T)k), x->lo) & lane_greater(x->hi, lane_set((T)k));
-        elem *const column = x->h + k * step + k - 1; /* none if k is 0 */
-        elem v[EIG_BULGE];
-        UNROLLED(int i = 0; i < EIG_BULGE; i++) {
-            const elem y = k && i < count ? elem_select(starts, start[i], column[i * step]) : start[i];
-            v[i] = elem_select(eig_at_least(x->hi, lane_set((T)(k + i))), y, elem_set(0));
-            v[i] = elem_select(active, v[i], elem_set(1)); /* reflectors of tiny numbers take longer */
-        }
-        const elem tau = elem_select(active, elem_reflector(v, 1, EIG_BULGE), elem_set(0));
-        if (k) {
-            column[0] = elem_select(active & ~starts, v[0], column[0]);
-            for (intptr_t i = 1; i < count; i++) column[i * step] = elem_set(0);
-        }
-        if (count == EIG_BULGE)
-            eig_reflect_both(x, v, tau, k, EIG_BULGE);
-        else
-            eig_reflect_both(x, v, tau, k, EIG_BULGE - 1);
     }
 }

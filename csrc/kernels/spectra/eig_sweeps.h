@@ -4,15 +4,15 @@
 
 /* Two shifts at once, the eigenvalues of the last 2 x 2 of the window, or twice the real one that is nearer to its last
  * element. */
-static void KERNEL(eig_sweep)(eig_stack *x) {
+INLINE void eig_sweep(eig_stack *x, const eig_matrix h) {
     const vec zero = lane_set(0), half = lane_set((T)0.5);
-    vec a = eig_pick(x, x->last, -1, -1), b = eig_pick(x, x->last, -1, 0);
-    vec c = eig_pick(x, x->last, 0, -1), d = eig_pick(x, x->last, 0, 0);
+    vec a = eig_pick(h, x->last, -1, -1), b = eig_pick(h, x->last, -1, 0);
+    vec c = eig_pick(h, x->last, 0, -1), d = eig_pick(h, x->last, 0, 0);
     const mask early = lane_equal(x->since, lane_set(EIG_EXCEPTIONAL)), late = x->works & lane_equal(x->since, zero);
     if (__builtin_expect(lane_any(early | late), 0)) {
-        const vec top = lane_add(lane_abs(eig_pick(x, x->first, 1, 0)), lane_abs(eig_pick(x, x->first, 2, 1)));
-        const vec bottom = lane_add(lane_abs(eig_pick(x, x->last, -1, -2)), lane_abs(c));
-        const vec s = lane_select(late, bottom, top), at = lane_select(late, d, eig_pick(x, x->first, 0, 0));
+        const vec top = lane_add(lane_abs(eig_pick(h, x->first, 1, 0)), lane_abs(eig_pick(h, x->first, 2, 1)));
+        const vec bottom = lane_add(lane_abs(eig_pick(h, x->last, -1, -2)), lane_abs(c));
+        const vec s = lane_select(late, bottom, top), at = lane_select(late, d, eig_pick(h, x->first, 0, 0));
         const vec other = lane_fma(lane_set((T)0.75), s, at);
         a = lane_select(early | late, other, a);
         b = lane_select(early | late, lane_mul(lane_set((T)-0.4375), s), b);
@@ -30,18 +30,18 @@ static void KERNEL(eig_sweep)(eig_stack *x) {
     const vec re = lane_mul(lane_select(turns, middle, lane_select(lower, down, up)), s);
     const vec im = lane_select(turns, lane_mul(root, s), zero);
 
-    const vec below = eig_pick(x, x->first, 1, 0), from = lane_sub(eig_pick(x, x->first, 0, 0), re);
+    const vec below = eig_pick(h, x->first, 1, 0), from = lane_sub(eig_pick(h, x->first, 0, 0), re);
     const vec over = lane_div(lane_set(1), lane_add(lane_add(lane_abs(from), lane_abs(im)), lane_abs(below)));
     const vec part = lane_mul(below, over);
     vec v[EIG_BULGE];
-    v[0] = lane_fma(from, lane_mul(from, over), lane_mul(part, eig_pick(x, x->first, 0, 1)));
+    v[0] = lane_fma(from, lane_mul(from, over), lane_mul(part, eig_pick(h, x->first, 0, 1)));
     v[0] = lane_fma(im, lane_mul(im, over), v[0]);
-    v[1] = lane_mul(part, lane_add(from, lane_sub(eig_pick(x, x->first, 1, 1), re)));
-    v[2] = lane_mul(part, eig_pick(x, x->first, 2, 1));
+    v[1] = lane_mul(part, lane_add(from, lane_sub(eig_pick(h, x->first, 1, 1), re)));
+    v[2] = lane_mul(part, eig_pick(h, x->first, 2, 1));
     vec all = lane_add(lane_add(lane_abs(v[0]), lane_abs(v[1])), lane_abs(v[2]));
     all = lane_max(all, lane_set(smallest_normal()));
     for (int i = 0; i < EIG_BULGE; i++) v[i] = lane_div(v[i], all);
-    eig_chase(x, v);
+    eig_chase(x, h, v);
 }
 
 /* The numbers of a block (a b; c d), and the rotation that makes it so. */
@@ -112,25 +112,31 @@ INLINE eig_block eig_standard_block(eig_block x) {
 static void KERNEL(eig_standardise)(eig_stack *x, intptr_t k) {
     const intptr_t n = x->n, step = x->step;
     elem *const here = x->h + k * step, *const next = here + step;
-    const mask has = ~lane_equal(next[k], lane_set(0));
+    const eig_matrix h = eig_h(x);
+    const vec below = eig_get(h, k + 1, k);
+    const mask has = ~lane_equal(below, lane_set(0));
     if (!lane_any(has)) return;
-    const eig_block old = {here[k], here[k + 1], next[k], next[k + 1], lane_set(1), lane_set(0)};
+    const eig_block old = {eig_get(h, k, k),         eig_get(h, k, k + 1), below,
+                           eig_get(h, k + 1, k + 1), lane_set(1),          lane_set(0)};
     const eig_block y = eig_select_block(has, eig_standard_block(old), old);
-    for (intptr_t j = k + 2; j < n && x->vectors; j++) eigh_rotate_row(&here[j], &next[j], y.cs, y.sn);
-    for (intptr_t i = 0; i < k && x->vectors; i++)
-        eigh_rotate_row(&x->h[i * step + k], &x->h[i * step + k + 1], y.cs, y.sn);
-    for (intptr_t i = 0; i < n && x->vectors; i++)
-        eigh_rotate_row(&x->z[i * step + k], &x->z[i * step + k + 1], y.cs, y.sn);
-    here[k] = y.a, here[k + 1] = y.b, next[k] = y.c, next[k + 1] = y.d;
+    if (x->vectors && x->single) {
+        eig_single_rotate(x, k, y.cs, y.sn);
+    } else if (x->vectors) {
+        for (intptr_t j = k + 2; j < n; j++) eigh_rotate_row(&here[j], &next[j], y.cs, y.sn);
+        for (intptr_t i = 0; i < k; i++) eigh_rotate_row(&x->h[i * step + k], &x->h[i * step + k + 1], y.cs, y.sn);
+        for (intptr_t i = 0; i < n; i++) eigh_rotate_row(&x->z[i * step + k], &x->z[i * step + k + 1], y.cs, y.sn);
+    }
+    eig_put(h, k, k, y.a), eig_put(h, k, k + 1, y.b), eig_put(h, k + 1, k, y.c), eig_put(h, k + 1, k + 1, y.d);
 }
 
 /* The eigenvalues of what is left. */
 INLINE void eig_finish(eig_stack *x, pair *w) {
-    const intptr_t n = x->n, step = x->step;
+    const intptr_t n = x->n;
+    const eig_matrix h = eig_h(x);
     for (intptr_t k = 0; k < n - 1; k++) KERNEL(eig_standardise)(x, k);
-    for (intptr_t k = 0; k < n; k++) w[k] = (pair){x->h[k * (step + 1)], lane_set(0)};
+    for (intptr_t k = 0; k < n; k++) w[k] = (pair){eig_get(h, k, k), lane_set(0)};
     for (intptr_t k = 0; k < n - 1; k++) {
-        const vec b = x->h[k * step + k + 1], c = x->h[(k + 1) * step + k];
+        const vec b = eig_get(h, k, k + 1), c = eig_get(h, k + 1, k);
         const mask has = ~lane_equal(c, lane_set(0));
         const vec im = lane_mul(lane_sqrt(lane_abs(b)), lane_sqrt(lane_abs(c)));
         w[k].im = lane_select(has, im, w[k].im);

@@ -13,11 +13,11 @@ INLINE elem eig_root(elem z) {
 }
 
 /* One shift: the eigenvalue of the last 2 x 2 of the window that is nearer to its last element. */
-static void KERNEL(eig_sweep)(eig_stack *x) {
+INLINE void eig_sweep(eig_stack *x, const eig_matrix h) {
     const vec zero = lane_set(0);
-    const elem d = eig_pick(x, x->last, 0, 0), top = eig_pick(x, x->first, 0, 0), below = eig_pick(x, x->first, 1, 0);
-    elem b = eig_pick(x, x->last, -1, 0), c = eig_pick(x, x->last, 0, -1);
-    elem half = elem_scale(elem_sub(eig_pick(x, x->last, -1, -1), d), lane_set((T)0.5));
+    const elem d = eig_pick(h, x->last, 0, 0), top = eig_pick(h, x->first, 0, 0), below = eig_pick(h, x->first, 1, 0);
+    elem b = eig_pick(h, x->last, -1, 0), c = eig_pick(h, x->last, 0, -1);
+    elem half = elem_scale(elem_sub(eig_pick(h, x->last, -1, -1), d), lane_set((T)0.5));
     const vec last = elem_size(c), s = lane_max(last, lane_max(elem_size(b), elem_size(half)));
     const vec back = lane_div(lane_set(1), s);
     half = elem_scale(half, back), b = elem_scale(b, back), c = elem_scale(c, back);
@@ -33,9 +33,9 @@ static void KERNEL(eig_sweep)(eig_stack *x) {
     const vec size = lane_select(late, last, elem_size(below));
     shift = elem_select(early | late, (elem){lane_fma(lane_set((T)0.75), size, at.re), at.im}, shift);
     const elem start[EIG_BULGE] = {elem_sub(top, shift), below};
-    eig_chase(x, start);
+    eig_chase(x, h, start);
 }
 
 INLINE void eig_finish(eig_stack *x, pair *w) {
-    for (intptr_t k = 0; k < x->n; k++) w[k] = x->h[k * (x->step + 1)];
+    for (intptr_t k = 0; k < x->n; k++) w[k] = eig_get(eig_h(x), k, k);
 }
