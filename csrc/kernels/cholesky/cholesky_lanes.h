@@ -185,31 +185,40 @@ SHARED void KERNEL(cholesky_store_dense)(T *to, intptr_t batch, const vec *l, in
 }
 
 /* Matrices so many bytes apart, or a multiple of it, begin in the same set of L1, which lines of more lanes would leave
- * before they are written: then rows pass through a buffer, and one matrix after the other is written (orders 32 and 64
- * of float32 take 0.6 to 0.85 of the time; AMD EPYC family 26 model 2, AVX-512, November 2026). */
+ * before they are written: then rows, or columns, pass through a buffer, and one matrix after the other is written
+ * (orders 32 and 64 of float32 take 0.6 to 0.85 of the time; AMD EPYC family 26 model 2, AVX-512, November 2026). */
 enum { CROWDED_BATCH = 4096, CROWDED_LANES = 8 };
 INLINE bool cholesky_is_crowded(intptr_t batch, intptr_t n) {
     return (int)LANES > (int)CROWDED_LANES && batch % (CROWDED_BATCH / (intptr_t)sizeof(T)) == 0 && n % LANES == 0;
 }
-SHARED void KERNEL(cholesky_store_crowded)(T *to, intptr_t batch, elem *l, intptr_t n, intptr_t first, intptr_t last) {
-    T *const rows = (T *)(l + PANELS_SIZE);
-    const intptr_t pitch = TILE * n + LANES;
-    for (intptr_t i = first; i < last; i++)
-        cholesky_store_vectors(rows + (i - first) * n, pitch, panel_element(l, i, 0), i, n);
+INLINE intptr_t cholesky_buffer_pitch(intptr_t n) { return TILE * n + LANES; }
+INLINE void cholesky_store_buffer(T *to, intptr_t batch, const T *buffer, intptr_t n, intptr_t first, intptr_t last) {
     for (intptr_t k = 0; k < LANES; k++)
         for (intptr_t e = 0; e < (last - first) * n; e += LANES)
-            lane_store(to + k * batch + first * n + e, lane_load(rows + k * pitch + e));
+            lane_store(to + k * batch + first * n + e, lane_load(buffer + k * cholesky_buffer_pitch(n) + e));
+}
+SHARED void KERNEL(cholesky_store_crowded)(T *to, intptr_t batch, elem *l, intptr_t n, intptr_t first, intptr_t last) {
+    T *const rows = (T *)(l + PANELS_SIZE);
+    for (intptr_t i = first; i < last; i++)
+        cholesky_store_vectors(rows + (i - first) * n, cholesky_buffer_pitch(n), panel_element(l, i, 0), i, n);
+    cholesky_store_buffer(to, batch, rows, n, first, last);
 }
 
 /* All columns of C, whose elements lie one after the other: zeros, l_jj, .. l_nj. */
-SHARED void KERNEL(cholesky_store_columns)(const smm_operand *to, intptr_t q, const vec *l, intptr_t n,
-                                           intptr_t count) {
+SHARED void KERNEL(cholesky_store_columns)(const smm_operand *to, intptr_t q, elem *l, intptr_t n, intptr_t count) {
     const strides s = strides_of(to);
+    const bool crowded = s.col == n && count == LANES && cholesky_is_crowded(s.batch, n);
+    T *const c = (T *)to->data + q * s.batch, *const columns = (T *)(l + PANELS_SIZE);
     vec x[SMM_MAX_ORDER];
     for (intptr_t j = 0; j < n; j++) {
         if (j) x[j - 1] = lane_set(0);
         for (intptr_t i = j; i < n; i++) x[i] = *panel_element(l, i, j);
-        KERNEL(lanes_store_run)((T *)to->data + q * s.batch + j * s.col, s.batch, x, 1, n, count);
+        if (crowded)
+            KERNEL(lanes_store_run)(columns + j % TILE * n, cholesky_buffer_pitch(n), x, 1, n, LANES);
+        else
+            KERNEL(lanes_store_run)(c + j * s.col, s.batch, x, 1, n, count);
+        if (crowded && (j % TILE == TILE - 1 || j + 1 == n))
+            cholesky_store_buffer(c, s.batch, columns, n, j / TILE * TILE, j + 1);
     }
 }
 

@@ -65,6 +65,17 @@ SHARED void KERNEL(pairs_store)(const smm_operand *to, intptr_t q, const pair *x
             KERNEL(lanes_store_run)(p + i * s.row, s.batch, (const vec *)(x + i * cols), 1, 2 * length, count);
         return;
     }
+    if (s.row == 2) { /* columns, some of their numbers at a time */
+        enum { SOME = 32 };
+        pair y[SOME];
+        for (intptr_t j = 0; j < cols; j++)
+            for (intptr_t i = 0; i < rows; i += SOME) {
+                const intptr_t some = min_of(SOME, rows - i);
+                for (intptr_t e = 0; e < some; e++) y[e] = x[(i + e) * cols + j];
+                KERNEL(lanes_store_run)(p + 2 * i + j * s.col, s.batch, (const vec *)y, 1, 2 * some, count);
+            }
+        return;
+    }
     for (intptr_t i = 0; i < rows; i++)
         for (intptr_t j = 0; j < cols; j++) {
             T re[LANES], im[LANES];
