@@ -70,7 +70,7 @@ INLINE void inv_put(inv_stack *s, intptr_t k, intptr_t i, const vec *z, const ve
 SHARED void KERNEL(inv_panel)(inv_stack *s, intptr_t k, intptr_t steps) {
     panel_stack *const p = &s->p;
     vec z[PANEL], f[PANEL] = {0}, old[PANEL], i = lane_set((T)(steps - 1));
-    panel_candidate pivot = panel_begin(p, p->w, p->at, k, NULL, 0);
+    panel_candidate pivot = panel_begin(p, p->w, p->at, k, NULL, NULL, 0);
     UNROLLED(int t = 0; t < PANEL; t++) {
         if (t > 0 && t >= steps) break;
         UNROLLED(int j = 0; j < PANEL; j++) old[j] = p->x[(k + t) * PANEL + j];

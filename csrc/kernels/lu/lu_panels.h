@@ -26,9 +26,9 @@ INLINE void lu_take_pivots(panel_stack *s, intptr_t k, const divisor *d, elem r)
 }
 
 /* Step k + t, whose pivot row is known, of the panel and of so many right-hand sides in the lanes, in which `beside` is
- * that row. Returns that of the next. With the last step the rows go back to w. */
+ * that row. Returns that of the next. With the last step the rows go back to w; keep: they remain in x, too. */
 INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const panel_candidate *pivot, elem *beside,
-                               const int nrhs) {
+                               const int nrhs, bool keep) {
     const intptr_t m = s->m - k, steps = lu_steps(s, k);
     const divisor d = divisor_of(pivot->y[t]);
     const elem r = elem_reciprocal(&d);
@@ -60,11 +60,10 @@ INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const pa
             c[e] = elem_fnma(z[t], u[e], elem_select(exchanged, old_b[e], b[row * nrhs + e]));
             b[row * nrhs + e] = c[e];
         }
-        if (t + 1 == PANEL) {
-            panel_store_row(s, k, k + row, z);
-            continue;
-        }
-        UNROLLED(int j = 0; j < PANEL; j++) y[j] = z[j];
+        if (t + 1 == PANEL) panel_store_row(s, k, k + row, z);
+        if (t + 1 < PANEL || keep)
+            UNROLLED(int j = 0; j < PANEL; j++) y[j] = z[j];
+        if (t + 1 == PANEL) continue;
         if (row == t + 1) {
             next = panel_first_row(z, t + 1);
             UNROLLED(int e = 0; e < nrhs; e++) beside[e] = c[e];
@@ -76,23 +75,47 @@ INLINE panel_candidate lu_step(panel_stack *s, intptr_t k, const int t, const pa
     return next;
 }
 
+/* Whether panels go in pairs: where one alone is narrower than a vector. */
+enum { LU_PAIRS = PARTS == 1 && !PANEL_APART };
+
+/* The second panel of a pair, which has not had the steps of the first yet: that ends at column k, and is in x. */
+INLINE panel_candidate lu_begin_second(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, elem *beside,
+                                       const int nrhs) {
+    const elem *const l = s->x + (k - PANEL) * PANEL;
+    elem u[PANEL][PANEL];
+    UNROLLED(int t = 0; t < PANEL; t++) {
+        panel_load_row_at(u[t], w + PARTS * k, at[k - PANEL + t]);
+        UNROLLED(int e = 0; e < t; e++)
+            UNROLLED(int j = 0; j < PANEL; j++) u[t][j] = elem_fnma(l[t * PANEL + e], u[e][j], u[t][j]);
+        panel_store_row(s, k, k - PANEL + t, u[t]);
+    }
+    return panel_begin(s, w, at, k, u, beside, nrhs);
+}
+
+/* One panel, or which of two: the second has the first one's steps as it begins, columns after them have both at once.
+ */
+typedef enum lu_part { LU_SINGLE, LU_FIRST, LU_SECOND } lu_part;
+
 /* Rows of the panel begin at w + at[]. A last panel of fewer columns leaves rows below its steps. */
-INLINE void lu_panel(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, const int nrhs) {
+INLINE void lu_panel(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, lu_part part, const int nrhs) {
     const intptr_t steps = lu_steps(s, k);
     elem beside[PANEL];
-    panel_candidate pivot = panel_begin(s, w, at, k, beside, nrhs);
+    panel_candidate pivot =
+        part == LU_SECOND ? lu_begin_second(s, w, at, k, beside, nrhs) : panel_begin(s, w, at, k, NULL, beside, nrhs);
     UNROLLED(int t = 0; t < PANEL; t++)
-        if (t < steps) pivot = lu_step(s, k, t, &pivot, beside, nrhs);
+        if (t < steps) pivot = lu_step(s, k, t, &pivot, beside, nrhs, part == LU_FIRST);
     for (intptr_t i = k + steps; i < s->m && steps < PANEL; i++) panel_store_row(s, k, i, s->x + i * PANEL);
 }
-SHARED void KERNEL(lu_panel)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) { lu_panel(s, w, at, k, 0); }
-SHARED void KERNEL(lu_panel_beside)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) {
-    lu_panel(s, w, at, k, 1);
+SHARED void KERNEL(lu_panel)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, lu_part part) {
+    lu_panel(s, w, at, k, part, 0);
 }
-SHARED void KERNEL(lu_panel_beside_four)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k) {
-    lu_panel(s, w, at, k, PANEL);
+SHARED void KERNEL(lu_panel_beside)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, lu_part part) {
+    lu_panel(s, w, at, k, part, 1);
 }
-typedef void lu_panel_fn(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k);
+SHARED void KERNEL(lu_panel_beside_four)(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, lu_part part) {
+    lu_panel(s, w, at, k, part, PANEL);
+}
+typedef void lu_panel_fn(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, lu_part part);
 
 /* --- a panel of the matrix in one lane, whose rows are the lanes, for few matrices --- */
 
@@ -270,7 +293,8 @@ INLINE void lu_less_row(vec *y, const T *l, vec u[PANEL_WIDE][PARTS], const int 
 INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows before, lu_rows to, intptr_t k, const int steps,
                        intptr_t j, const int wide, intptr_t tail, mask mine, const bool upwards, const divisor *d,
                        const elem *r) {
-    vec u[PANEL][PANEL_WIDE][PARTS], y[PANEL_WIDE];
+    vec u[2 * PANEL][PANEL_WIDE][PARTS], y[PANEL_WIDE];
+    const bool apart = (int)LANES <= PARTS * (steps > PANEL ? steps : PANEL); /* panels end where vectors do */
     UNROLLED(int e = 0; e < steps; e++) {
         const int i = upwards ? steps - 1 - e : e;
         const T *const l = lu_row(from, k + i) + PARTS * k;
@@ -280,7 +304,7 @@ INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows before, lu_ro
         UNROLLED(int v = 0; v < wide; v++) {
             if (upwards) y[v] = row_quotient(y[v], &d[i], r[i]);
             row_factors(u[e][v], y[v]);
-            lane_store(x + v * LANES, PANEL_APART || v ? y[v] : lane_select(mine, y[v], lane_load(x)));
+            lane_store(x + v * LANES, apart || v ? y[v] : lane_select(mine, y[v], lane_load(x)));
         }
     }
     const intptr_t last = upwards ? k : s->m;
@@ -290,7 +314,7 @@ INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows before, lu_ro
         lu_load_vectors(y, lu_row(before, i) + j, wide, tail);
         UNROLLED(int f = 0; f < steps; f++) lu_less_row(y, l + PARTS * (upwards ? steps - 1 - f : f), u[f], wide);
         UNROLLED(int v = 0; v < wide; v++)
-            lane_store(x + v * LANES, PANEL_APART || v ? y[v] : lane_select(mine, y[v], lane_load(x)));
+            lane_store(x + v * LANES, apart || v ? y[v] : lane_select(mine, y[v], lane_load(x)));
     }
 }
 
@@ -298,19 +322,20 @@ INLINE void lu_product(const panel_stack *s, lu_rows from, lu_rows before, lu_ro
 INLINE void lu_products(const panel_stack *s, lu_rows from, lu_rows before, lu_rows to, intptr_t k, const int steps,
                         intptr_t first, intptr_t last, const bool dense, const bool upwards, const divisor *d,
                         const elem *r) {
+    const int wide = steps > PANEL && PANEL_WIDE > 1 ? PANEL_WIDE * 3 / 4 : PANEL_WIDE;
     intptr_t j = first < last ? first / LANES * LANES : last;
     mask mine = lane_mask(~(uint32_t)0 << (first - j));
     while (j < last) {
-        const intptr_t vectors = min_of((last - j + LANES - 1) / LANES, PANEL_WIDE);
+        const intptr_t vectors = min_of((last - j + LANES - 1) / LANES, wide);
         const intptr_t tail = dense ? min_of(last - j - (vectors - 1) * LANES, LANES) : LANES;
         if (vectors == 1)
             lu_product(s, from, before, to, k, steps, j, 1, tail, mine, upwards, d, r);
-        else if (vectors == 2 && PANEL_WIDE > 2)
+        else if (vectors == 2 && wide > 2)
             lu_product(s, from, before, to, k, steps, j, 2, tail, mine, upwards, d, r);
-        else if (vectors == 3 && PANEL_WIDE > 3)
+        else if (vectors == 3 && wide > 3)
             lu_product(s, from, before, to, k, steps, j, 3, tail, mine, upwards, d, r);
         else
-            lu_product(s, from, before, to, k, steps, j, PANEL_WIDE, tail, mine, upwards, d, r);
+            lu_product(s, from, before, to, k, steps, j, wide, tail, mine, upwards, d, r);
         mine = lane_mask(~(uint32_t)0);
         j += vectors * LANES;
     }
@@ -318,11 +343,13 @@ INLINE void lu_products(const panel_stack *s, lu_rows from, lu_rows before, lu_r
 
 INLINE lu_rows lu_rows_of(const panel_stack *s, intptr_t lane) { return (lu_rows){s->w, &s->at[0][lane], LANES}; }
 
-/* All columns after the panel that begins at column k; step by step where it is a last one with fewer rows. */
-SHARED void KERNEL(lu_update)(const panel_stack *s, intptr_t lane, intptr_t k) {
+/* All columns after one panel that begins at column k, or two, step by step where the last one has fewer rows. */
+SHARED void KERNEL(lu_update)(const panel_stack *s, intptr_t lane, intptr_t k, intptr_t panels) {
     const lu_rows a = lu_rows_of(s, lane);
-    const intptr_t first = PARTS * (k + PANEL), end = PARTS * s->n, steps = lu_steps(s, k);
-    if (steps >= PANEL)
+    const intptr_t first = PARTS * (k + panels * PANEL), end = PARTS * s->n, steps = lu_steps(s, k);
+    if (panels == 2 && steps >= 2 * PANEL)
+        lu_products(s, a, a, a, k, 2 * PANEL, first, end, false, false, NULL, NULL);
+    else if (panels == 1 && steps >= PANEL)
         lu_products(s, a, a, a, k, PANEL, first, end, false, false, NULL, NULL);
     else
         for (intptr_t t = 0; t < steps && first < end; t++)
@@ -336,19 +363,28 @@ INLINE bool lu_is_near(strides a, const panel_stack *s) {
            a.batch < most / LANES && a.row < most / s->m;
 }
 
-/* The first panel and the columns after it, from A to w. */
-SHARED void KERNEL(lu_first_panel)(panel_stack *s, lu_panel_fn *panel, T *a, strides from, intptr_t count,
-                                   const T *next, intptr_t part) {
+/* The first panel, or two, and the columns after it, from A to w. How many columns that were. */
+SHARED intptr_t KERNEL(lu_first_panels)(panel_stack *s, lu_panel_fn *panel, T *a, strides from, intptr_t count,
+                                        const T *next, intptr_t part) {
+    const bool pair = LU_PAIRS && lu_steps(s, 0) >= 2 * PANEL;
     int32_t at[SMM_MAX_ORDER][LANES];
     panel_start(s, count);
     panel_find_rows(s, at, 0, from.row, from.batch);
-    panel(s, a, at, 0);
+    panel(s, a, at, 0, pair ? LU_FIRST : LU_SINGLE);
     panel_find_rows(s, at, 0, from.row, from.batch);
+    if (pair) {
+        panel(s, a, at, PANEL, LU_SECOND);
+        panel_find_rows(s, at, PANEL, from.row, from.batch);
+    }
     for (intptr_t l = 0; l < count; l++) {
         const lu_rows w = lu_rows_of(s, l), before = {a, &at[0][l], LANES};
-        if (next) prefetch(next + PARTS * l * s->m * s->n, PANEL * part);
-        lu_products(s, w, before, w, 0, PANEL, PARTS * PANEL, PARTS * s->n, true, false, NULL, NULL);
+        if (next) prefetch(next + PARTS * l * s->m * s->n, (pair ? 2 * PANEL : PANEL) * part);
+        if (pair)
+            lu_products(s, w, before, w, 0, 2 * PANEL, PARTS * 2 * PANEL, PARTS * s->n, true, false, NULL, NULL);
+        else
+            lu_products(s, w, before, w, 0, PANEL, PARTS * PANEL, PARTS * s->n, true, false, NULL, NULL);
     }
+    return pair ? 2 * PANEL : PANEL;
 }
 
 /* Rows of so many elements, right-hand sides of the matrix in a lane, become solutions. */
@@ -463,6 +499,27 @@ INLINE void lu_store_rows(T *to, intptr_t row, const panel_stack *s, intptr_t la
     }
 }
 
+/* L and U of real numbers, whose columns have no gaps. */
+INLINE void lu_store_block(T *to, intptr_t col, const panel_stack *s, intptr_t lane, intptr_t i, intptr_t j,
+                           intptr_t height, intptr_t width) {
+    block_row x[BLOCK];
+    UNROLLED(int l = 0; l < BLOCK; l++)
+        x[l] = block_load(s->w + s->at[i + (l < height ? l : 0)][lane] + j, BLOCK); /* rows in w are padded */
+    block_transpose(x);
+    UNROLLED(int l = 0; l < BLOCK; l++)
+        if (l < width) block_store(to + (j + l) * col + i, x[l], height);
+}
+SHARED void KERNEL(lu_store_columns)(T *to, intptr_t col, const panel_stack *s, intptr_t lane) {
+    for (intptr_t i = 0; i < s->m; i += BLOCK)
+        for (intptr_t j = 0; j < s->n; j += BLOCK) {
+            const intptr_t height = min_of(BLOCK, s->m - i), width = min_of(BLOCK, s->n - j);
+            if (height == BLOCK && width == BLOCK)
+                lu_store_block(to, col, s, lane, i, j, BLOCK, BLOCK);
+            else
+                lu_store_block(to, col, s, lane, i, j, height, width);
+        }
+}
+
 /* L and U and the pivots. */
 INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, intptr_t lane) {
     const strides c = strides_of(&call->lu.lu);
@@ -470,9 +527,11 @@ INLINE void lu_store(const smm_call *call, intptr_t q, const panel_stack *s, int
     const intptr_t end = (intptr_t)((const T *)&s->info)[lane];
     T *const to = (T *)call->lu.lu.data + q * c.batch;
     const intptr_t vectors = c.col == PARTS && !end ? (width + LANES - 1) / LANES : 0;
+    const bool by_columns = PARTS == 1 && c.row == 1 && c.col != 1 && !end;
+    if (by_columns) KERNEL(lu_store_columns)(to, c.col, s, lane);
     switch (vectors) {
     case 0:
-        for (intptr_t i = 0; i < m; i++)
+        for (intptr_t i = 0; i < m && !by_columns; i++)
             for (intptr_t j = 0; j < n; j++)
                 UNROLLED(int part = 0; part < PARTS; part++)
                     to[i * c.row + j * c.col + part] = end ? (T)NAN : s->w[s->at[i][lane] + PARTS * j + part];
@@ -527,18 +586,21 @@ static void KERNEL(lu_panels)(const smm_call *call, intptr_t first, intptr_t las
         for (intptr_t i = n - 1; i >= 0 && nrhs < beside; i--)
             for (intptr_t e = beside - 1; e >= 0; e--)
                 s->b[i * beside + e] = e < nrhs ? s->b[i * nrhs + e] : elem_set(0);
+        intptr_t k = 0, panels;
         if (begun)
-            KERNEL(lu_first_panel)(s, panel, (T *)call->a.data + q * a.batch, a, count, cold ? next : NULL, part);
+            k = KERNEL(lu_first_panels)(s, panel, (T *)call->a.data + q * a.batch, a, count, cold ? next : NULL, part);
         else
             panel_load(s, &call->a, q, count);
-        for (intptr_t k = begun ? PANEL : 0; k < steps; k += PANEL) {
+        for (; k < steps; k += panels * PANEL) {
+            panels = LU_PAIRS && !alone && k + PANEL < steps ? 2 : 1;
             if (alone)
                 KERNEL(lu_panels_alone_beside)(s, k, count, beside);
             else
-                panel(s, s->w, s->at, k);
+                panel(s, s->w, s->at, k, panels == 2 ? LU_FIRST : LU_SINGLE);
+            if (panels == 2) panel(s, s->w, s->at, k + PANEL, LU_SECOND);
             for (intptr_t l = 0; l < count; l++) {
-                if (cold) prefetch(next + PARTS * l * m * n + k * part, PANEL * part);
-                KERNEL(lu_update)(s, l, k);
+                if (cold) prefetch(next + PARTS * l * m * n + k * part, panels * PANEL * part);
+                KERNEL(lu_update)(s, l, k, panels);
             }
         }
         lanes_store_int(smm_info(call), q, s->info, count);

@@ -150,19 +150,27 @@ INLINE mask panel_consider(panel_candidate *c, const elem *y, const int t, vec i
     return larger;
 }
 
+/* Row x of the panel, from w + at[], less what the panel before it, whose L is in x, does to it by its rows of U. */
+INLINE void panel_take_row(elem x[PANEL], const T *w, const int32_t *at, const elem (*u)[PANEL]) {
+    elem y[PANEL];
+    panel_load_row_at(y, w, at);
+    UNROLLED(int t = 0; t < PANEL && u; t++)
+        UNROLLED(int j = 0; j < PANEL; j++) y[j] = elem_fnma(x[t], u[t][j], y[j]);
+    UNROLLED(int j = 0; j < PANEL; j++) x[j] = y[j];
+}
+
 /* The panel from row k on, of rows that begin at w + at[], and the pivot row of its first step; `beside` becomes that
- * of so many right-hand sides. */
-INLINE panel_candidate panel_begin(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, elem *beside,
-                                   const int nrhs) {
+ * of so many right-hand sides. u: rows of U of the panel before, if that has done nothing to this one yet. */
+INLINE panel_candidate panel_begin(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, const elem (*u)[PANEL],
+                                   elem *beside, const int nrhs) {
     vec i = lane_set(0);
     elem *const x = s->x + k * PANEL, *const b = s->b + k * nrhs;
-    panel_load_row_at(x, w + PARTS * k, at[k]);
+    panel_take_row(x, w + PARTS * k, at[k], u);
     panel_candidate pivot = panel_first_row(x, 0);
     UNROLLED(int e = 0; e < nrhs; e++) beside[e] = b[e];
     ROLLED(intptr_t row = 1; row < s->m - k; row++) {
-        elem y[PANEL];
-        panel_load_row_at(y, w + PARTS * k, at[k + row]);
-        UNROLLED(int j = 0; j < PANEL; j++) x[row * PANEL + j] = y[j];
+        elem *const y = x + row * PANEL;
+        panel_take_row(y, w + PARTS * k, at[k + row], u);
         i = lane_add(i, lane_set(1));
         const mask larger = panel_consider(&pivot, y, 0, i);
         UNROLLED(int e = 0; e < nrhs; e++) beside[e] = elem_select(larger, b[row * nrhs + e], beside[e]);
