@@ -53,6 +53,10 @@ INLINE pair pairs_turn(const pairs_largest *most, pair phase, vec size, pair x, 
     return (pair){lane_add(z.re, lane_set(0)), lane_add(z.im, lane_set(0))};
 }
 
+/* Columns of at least so many numbers in all lanes are transposed; shorter ones take up to a third longer so (AMD EPYC
+ * family 26 model 2, AVX2, November 2026). */
+enum { TRANSPOSED_NUMBERS = 96 };
+
 /* Matrices q .. q+count-1 of an operand of complex numbers, any strides, from x (rows x cols). */
 SHARED void KERNEL(pairs_store)(const smm_operand *to, intptr_t q, const pair *x, intptr_t rows, intptr_t cols,
                                 intptr_t count) {
@@ -65,7 +69,7 @@ SHARED void KERNEL(pairs_store)(const smm_operand *to, intptr_t q, const pair *x
             KERNEL(lanes_store_run)(p + i * s.row, s.batch, (const vec *)(x + i * cols), 1, 2 * length, count);
         return;
     }
-    if (s.row == 2) { /* columns, some of their numbers at a time */
+    if (s.row == 2 && rows * LANES >= TRANSPOSED_NUMBERS) { /* some numbers of a column at a time */
         enum { SOME = 32 };
         pair y[SOME];
         for (intptr_t j = 0; j < cols; j++)
