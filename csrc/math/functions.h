@@ -41,6 +41,11 @@ SMM_SCALAR double smm_with_sign(double magnitude, double x) {
     return smm_f64_of_bits(smm_bits_of_f64(magnitude) | (smm_bits_of_f64(x) & (uint64_t)1 << 63));
 }
 
+/* Three steps of Horner's scheme: p x^3 + a x^2 + b x + c. */
+SMM_SCALAR double smm_horner(double p, double x, double a, double b, double c) {
+    return __builtin_fma(__builtin_fma(__builtin_fma(p, x, a), x, b), x, c);
+}
+
 /* e^(x + low) = 2^k (1 + r + the result), where low is too small to change x by more than some of its last bits.
  *
  * x = k ln 2 + r, |r| <= ln 2 / 2, where k LN2_HIGH is exact; e^r - 1 by its Taylor series. Adding and subtracting
@@ -51,15 +56,9 @@ SMM_SCALAR double smm_reduced_exp(double x, double low, uint64_t *k, double *r_h
     const double most = __builtin_fma(-whole, LN2_HIGH, x), least = __builtin_fma(-whole, LN2_LOW, low);
     const double r = most + least, r_low = (most - r) + least;
     double p = 1.0 / 6227020800;
-    p = __builtin_fma(p, r, 1.0 / 479001600);
-    p = __builtin_fma(p, r, 1.0 / 39916800);
-    p = __builtin_fma(p, r, 1.0 / 3628800);
-    p = __builtin_fma(p, r, 1.0 / 362880);
-    p = __builtin_fma(p, r, 1.0 / 40320);
-    p = __builtin_fma(p, r, 1.0 / 5040);
-    p = __builtin_fma(p, r, 1.0 / 720);
-    p = __builtin_fma(p, r, 1.0 / 120);
-    p = __builtin_fma(p, r, 1.0 / 24);
+    p = smm_horner(p, r, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800);
+    p = smm_horner(p, r, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040);
+    p = smm_horner(p, r, 1.0 / 720, 1.0 / 120, 1.0 / 24);
     p = __builtin_fma(p, r, 1.0 / 6);
     p = __builtin_fma(p, r, 0.5);
     *k = smm_bits_of_f64(sum) - smm_bits_of_f64(ROUND);
@@ -136,12 +135,8 @@ SMM_SCALAR double smm_special_log(double x, double log) {
 SMM_SCALAR double smm_log_of(double k, double f, double low) {
     const double s = f / (2 + f), z = s * s, half = 0.5 * f * f;
     double r = 1.479819860511658591e-01;
-    r = __builtin_fma(r, z, 1.531383769920937332e-01);
-    r = __builtin_fma(r, z, 1.818357216161805012e-01);
-    r = __builtin_fma(r, z, 2.222219843214978396e-01);
-    r = __builtin_fma(r, z, 2.857142874366239149e-01);
-    r = __builtin_fma(r, z, 3.999999999940941908e-01);
-    r = __builtin_fma(r, z, 6.666666666666735130e-01) * z;
+    r = smm_horner(r, z, 1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01);
+    r = smm_horner(r, z, 2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01) * z;
     const double small = s * (half + r) + (k * 1.90821492927058770002e-10 + low);
     return k * 6.93147180369123816490e-01 - ((half - small) - f);
 }
@@ -166,15 +161,11 @@ SMM_SCALAR double smm_log1p(double x) {
 SMM_SCALAR double smm_sine_of(double r, double low, uint64_t q) {
     const double z = r * r, half = 0.5 * z, most = 1 - half;
     double s = 1.58969099521155010221e-10;
-    s = __builtin_fma(s, z, -2.50507602534068634195e-08);
-    s = __builtin_fma(s, z, 2.75573137070700676789e-06);
-    s = __builtin_fma(s, z, -1.98412698298579493134e-04);
+    s = smm_horner(s, z, -2.50507602534068634195e-08, 2.75573137070700676789e-06, -1.98412698298579493134e-04);
     s = __builtin_fma(s, z, 8.33333333332248946124e-03);
     s = __builtin_fma(s, z, -1.66666666666666324348e-01);
     double c = -1.13596475577881948265e-11;
-    c = __builtin_fma(c, z, 2.08757232129817482790e-09);
-    c = __builtin_fma(c, z, -2.75573143513906633035e-07);
-    c = __builtin_fma(c, z, 2.48015872894767294178e-05);
+    c = smm_horner(c, z, 2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05);
     c = __builtin_fma(c, z, -1.38888888888741095749e-03);
     c = __builtin_fma(c, z, 4.16666666666666019037e-02);
     const double sine = r + (__builtin_fma(z * r, s, low) - half * low);
@@ -267,15 +258,9 @@ SMM_SCALAR double smm_arctan2(double y, double x) {
     const double n = least - less, n_low = least - (n + less), d = most + more, d_low = more - (d - most);
     const double q = n / d, q_low = (__builtin_fma(-q, d, n) + (n_low - q * d_low)) / d, z = q * q;
     double p = 1.62858201153657823623e-02;
-    p = __builtin_fma(p, z, -3.65315727442169155270e-02);
-    p = __builtin_fma(p, z, 4.97687799461593236017e-02);
-    p = __builtin_fma(p, z, -5.83357013379057348645e-02);
-    p = __builtin_fma(p, z, 6.66107313738753120669e-02);
-    p = __builtin_fma(p, z, -7.69187620504482999495e-02);
-    p = __builtin_fma(p, z, 9.09088713343650656196e-02);
-    p = __builtin_fma(p, z, -1.11111104054623557880e-01);
-    p = __builtin_fma(p, z, 1.42857142725034663711e-01);
-    p = __builtin_fma(p, z, -1.99999999998764832476e-01);
+    p = smm_horner(p, z, -3.65315727442169155270e-02, 4.97687799461593236017e-02, -5.83357013379057348645e-02);
+    p = smm_horner(p, z, 6.66107313738753120669e-02, -7.69187620504482999495e-02, 9.09088713343650656196e-02);
+    p = smm_horner(p, z, -1.11111104054623557880e-01, 1.42857142725034663711e-01, -1.99999999998764832476e-01);
     p = __builtin_fma(p, z, 3.33333333333329318027e-01);
     const double rest = q_low * (1 - z) - q * (z * p);
     const uint64_t left = smm_bits_of_f64(x) >> 63, turned = beyond + 2 * steep * (1 - beyond);
@@ -409,27 +394,13 @@ SMM_SCALAR double smm_tail(double a, double square, double low, bool is_normal) 
     const double d_low = __builtin_fma(C, a, 1 - d), missing = __builtin_fma(-f, d_low, __builtin_fma(-f, d, 1));
     const double q = __builtin_fma(2 * a, d * reciprocal, -1);
     double w = -0x1.ab140750374e8p-32;
-    w = __builtin_fma(w, q, 0x1.86a09c15fe833p-30);
-    w = __builtin_fma(w, q, 0x1.68432fe3a36c8p-27);
-    w = __builtin_fma(w, q, -0x1.0b2ac15ab357cp-28);
-    w = __builtin_fma(w, q, -0x1.66eff0638c7ecp-24);
-    w = __builtin_fma(w, q, -0x1.bdc36dcefce26p-29);
-    w = __builtin_fma(w, q, 0x1.1ad1256112583p-21);
-    w = __builtin_fma(w, q, -0x1.8b83d4c9ab7e6p-26);
-    w = __builtin_fma(w, q, -0x1.c034e40d3dc41p-19);
-    w = __builtin_fma(w, q, 0x1.fc42bd8263e0fp-20);
-    w = __builtin_fma(w, q, 0x1.659ec4af470fcp-16);
-    w = __builtin_fma(w, q, -0x1.31527f139d542p-15);
-    w = __builtin_fma(w, q, -0x1.c5e7ba553442cp-14);
-    w = __builtin_fma(w, q, 0x1.ff93242389d4fp-12);
-    w = __builtin_fma(w, q, -0x1.ecee7cace2104p-13);
-    w = __builtin_fma(w, q, -0x1.e5a09c79d888ep-9);
-    w = __builtin_fma(w, q, 0x1.0d69d46a4c252p-6);
-    w = __builtin_fma(w, q, -0x1.52a21278f755bp-5);
-    w = __builtin_fma(w, q, 0x1.2a3410cc6c170p-4);
-    w = __builtin_fma(w, q, -0x1.75c4d2dd50bd6p-4);
-    w = __builtin_fma(w, q, 0x1.16ce8ad6d2b06p-4);
-    w = __builtin_fma(w, q, 0x1.194d56cafa82cp-6);
+    w = smm_horner(w, q, 0x1.86a09c15fe833p-30, 0x1.68432fe3a36c8p-27, -0x1.0b2ac15ab357cp-28);
+    w = smm_horner(w, q, -0x1.66eff0638c7ecp-24, -0x1.bdc36dcefce26p-29, 0x1.1ad1256112583p-21);
+    w = smm_horner(w, q, -0x1.8b83d4c9ab7e6p-26, -0x1.c034e40d3dc41p-19, 0x1.fc42bd8263e0fp-20);
+    w = smm_horner(w, q, 0x1.659ec4af470fcp-16, -0x1.31527f139d542p-15, -0x1.c5e7ba553442cp-14);
+    w = smm_horner(w, q, 0x1.ff93242389d4fp-12, -0x1.ecee7cace2104p-13, -0x1.e5a09c79d888ep-9);
+    w = smm_horner(w, q, 0x1.0d69d46a4c252p-6, -0x1.52a21278f755bp-5, 0x1.2a3410cc6c170p-4);
+    w = smm_horner(w, q, -0x1.75c4d2dd50bd6p-4, 0x1.16ce8ad6d2b06p-4, 0x1.194d56cafa82cp-6);
     w = __builtin_fma(w, q, -0x1.4184396032d4ep-3);
     w = __builtin_fma(w, q, 0x1.e6142decbda41p-4) + missing;
     uint64_t k;
@@ -455,15 +426,9 @@ SMM_SCALAR double smm_ndtr(double x) {
 SMM_SCALAR double smm_erf(double x) {
     const double magnitude = smm_magnitude(x), a = magnitude > 6 ? 6 : magnitude, s = a * a; /* NaN stays */
     double p = -0x1.39fdacc73f1fbp-23;
-    p = __builtin_fma(p, s, 0x1.b77698ecaedf0p-20);
-    p = __builtin_fma(p, s, -0x1.f4bba46a9101ap-17);
-    p = __builtin_fma(p, s, 0x1.f9a2a68b90f36p-14);
-    p = __builtin_fma(p, s, -0x1.c02db23dfea05p-11);
-    p = __builtin_fma(p, s, 0x1.565bcd0aa841bp-8);
-    p = __builtin_fma(p, s, -0x1.b82ce3127f7a0p-6);
-    p = __builtin_fma(p, s, 0x1.ce2f21a042b29p-4);
-    p = __builtin_fma(p, s, -0x1.812746b0379e6p-2);
-    p = __builtin_fma(p, s, 0x1.06eba8214db69p-3);
+    p = smm_horner(p, s, 0x1.b77698ecaedf0p-20, -0x1.f4bba46a9101ap-17, 0x1.f9a2a68b90f36p-14);
+    p = smm_horner(p, s, -0x1.c02db23dfea05p-11, 0x1.565bcd0aa841bp-8, -0x1.b82ce3127f7a0p-6);
+    p = smm_horner(p, s, 0x1.ce2f21a042b29p-4, -0x1.812746b0379e6p-2, 0x1.06eba8214db69p-3);
     const double far = 1 - smm_tail(a, s, __builtin_fma(a, a, -s), false);
     return smm_with_sign(a < 0.5 ? __builtin_fma(p, a, a) : far, x);
 }

@@ -34,6 +34,10 @@ SMM_SCALAR float smm_with_sign_f32(float magnitude, float x) {
     return smm_f32_of_bits(smm_bits_of_f32(magnitude) | (smm_bits_of_f32(x) & 0x80000000u));
 }
 
+SMM_SCALAR float smm_horner_f32(float p, float x, float a, float b, float c) {
+    return __builtin_fmaf(__builtin_fmaf(__builtin_fmaf(p, x, a), x, b), x, c);
+}
+
 /* e^(x + low) = 2^k (1 + r q), where q is the result: x = k ln 2 + r, |r| <= ln 2 / 2, where x - k LN2_HIGH is exact.
  * k stands in the last bits of *k; what is above, of ROUND, is lost when k is shifted to an exponent. */
 SMM_SCALAR float smm_reduced_exp_f32(float x, float low, uint32_t *k, float *r_high) {
@@ -41,9 +45,7 @@ SMM_SCALAR float smm_reduced_exp_f32(float x, float low, uint32_t *k, float *r_h
     const float sum = __builtin_fmaf(x, 0x1.715476p+0f, ROUND), whole = sum - ROUND;
     const float r = __builtin_fmaf(-whole, LN2_HIGH, x) + __builtin_fmaf(-whole, LN2_LOW, low);
     float q = 0x1.6a4ed2p-10f;
-    q = __builtin_fmaf(q, r, 0x1.12399cp-7f);
-    q = __builtin_fmaf(q, r, 0x1.5558bp-5f);
-    q = __builtin_fmaf(q, r, 0x1.555492p-3f);
+    q = smm_horner_f32(q, r, 0x1.12399cp-7f, 0x1.5558bp-5f, 0x1.555492p-3f);
     q = __builtin_fmaf(q, r, 0x1.fffffcp-2f);
     *k = smm_bits_of_f32(sum);
     *r_high = r;
@@ -66,12 +68,8 @@ SMM_SCALAR float smm_exp_f32(float x) {
 /* log(1 + f), 2/3 <= 1 + f < 4/3, and k ln 2 */
 SMM_SCALAR float smm_log_of_f32(float k, float f) {
     float p = -0x1.07c884p-3f;
-    p = __builtin_fmaf(p, f, 0x1.1e678cp-3f);
-    p = __builtin_fmaf(p, f, -0x1.f332fcp-4f);
-    p = __builtin_fmaf(p, f, 0x1.1ed662p-3f);
-    p = __builtin_fmaf(p, f, -0x1.559c44p-3f);
-    p = __builtin_fmaf(p, f, 0x1.99d048p-3f);
-    p = __builtin_fmaf(p, f, -0x1.fffefcp-3f);
+    p = smm_horner_f32(p, f, 0x1.1e678cp-3f, -0x1.f332fcp-4f, 0x1.1ed662p-3f);
+    p = smm_horner_f32(p, f, -0x1.559c44p-3f, 0x1.99d048p-3f, -0x1.fffefcp-3f);
     p = __builtin_fmaf(p, f, 0x1.555506p-2f);
     p = __builtin_fmaf(p, f, -0.5f);
     return __builtin_fmaf(k, 0x1.62e43p-1f, __builtin_fmaf(p, f * f, f));
@@ -130,15 +128,9 @@ SMM_SCALAR float smm_tail_f32(float a, float square, float low, bool is_normal) 
     const float f = other * reciprocal, q = __builtin_fmaf(2 * a, d * reciprocal, -1);
     const float d_low = __builtin_fmaf(C, a, 1 - d), missing = __builtin_fmaf(-f, d_low, __builtin_fmaf(-f, d, 1));
     float w = -0x1.68a5f8p-12f;
-    w = __builtin_fmaf(w, q, -0x1.1c3e34p-10f);
-    w = __builtin_fmaf(w, q, 0x1.155ddep-10f);
-    w = __builtin_fmaf(w, q, 0x1.eeb792p-8f);
-    w = __builtin_fmaf(w, q, -0x1.9f7408p-8f);
-    w = __builtin_fmaf(w, q, -0x1.85bedep-5f);
-    w = __builtin_fmaf(w, q, 0x1.170a4ep-3f);
-    w = __builtin_fmaf(w, q, -0x1.e9030cp-4f);
-    w = __builtin_fmaf(w, q, -0x1.0c56e2p-3f);
-    w = __builtin_fmaf(w, q, 0x1.47e22ep-3f) + missing;
+    w = smm_horner_f32(w, q, -0x1.1c3e34p-10f, 0x1.155ddep-10f, 0x1.eeb792p-8f);
+    w = smm_horner_f32(w, q, -0x1.9f7408p-8f, -0x1.85bedep-5f, 0x1.170a4ep-3f);
+    w = smm_horner_f32(w, q, -0x1.e9030cp-4f, -0x1.0c56e2p-3f, 0x1.47e22ep-3f) + missing;
     uint32_t k;
     float r;
     const float p = smm_reduced_exp_f32(-square, -low, &k, &r) * r, all = __builtin_fmaf(w, p, w) + p;
@@ -162,15 +154,11 @@ SMM_SCALAR float smm_ndtr_f32(float x) {
 SMM_SCALAR float smm_erf_f32(float x) {
     const float magnitude = smm_magnitude_f32(x), a = magnitude > 4 ? 4 : magnitude, s = a * a; /* NaN stays */
     float p = -0x1.36a5aep-11f;
-    p = __builtin_fmaf(p, s, 0x1.466a12p-8f);
-    p = __builtin_fmaf(p, s, -0x1.b6698ep-6f);
-    p = __builtin_fmaf(p, s, 0x1.ce1856p-4f);
+    p = smm_horner_f32(p, s, 0x1.466a12p-8f, -0x1.b6698ep-6f, 0x1.ce1856p-4f);
     p = __builtin_fmaf(p, s, -0x1.8126dcp-2f);
     p = __builtin_fmaf(p, s, 0x1.06eba6p-3f);
     float c = -0x1.bf7844p-13f;
-    c = __builtin_fmaf(c, a, 0x1.a4b994p-9f);
-    c = __builtin_fmaf(c, a, -0x1.76c2fp-6f);
-    c = __builtin_fmaf(c, a, 0x1.af0c36p-4f);
+    c = smm_horner_f32(c, a, 0x1.a4b994p-9f, -0x1.76c2fp-6f, 0x1.af0c36p-4f);
     c = __builtin_fmaf(c, a, 0x1.457f6ep-1f);
     c = __builtin_fmaf(c, a, 0x1.072f7ep-3f);
     uint32_t k;
@@ -184,9 +172,7 @@ SMM_SCALAR float smm_erf_f32(float x) {
 SMM_SCALAR float smm_tanh_f32(float x) {
     const float magnitude = smm_magnitude_f32(x), a = magnitude > 10 ? 10 : magnitude, s = a * a; /* NaN stays */
     float p = -0x1.9921a2p-8f;
-    p = __builtin_fmaf(p, s, 0x1.58e518p-6f);
-    p = __builtin_fmaf(p, s, -0x1.b91e7ep-5f);
-    p = __builtin_fmaf(p, s, 0x1.110ceep-3f);
+    p = smm_horner_f32(p, s, 0x1.58e518p-6f, -0x1.b91e7ep-5f, 0x1.110ceep-3f);
     p = __builtin_fmaf(p, s, -0x1.55554ap-2f);
     uint32_t k;
     float r;
@@ -200,13 +186,9 @@ SMM_SCALAR float smm_sine_f32(float x, uint64_t quarters) {
     const double ROUND = 0x1.8p52, sum = __builtin_fma((double)x, 0x1.45f306dc9c883p-1, ROUND), k = sum - ROUND;
     const double r = __builtin_fma(-k, SMM_QUARTER_MIDDLE, __builtin_fma(-k, SMM_QUARTER_HIGH, (double)x)), z = r * r;
     double s = 0x1.6cd856718b0ccp-19;
-    s = __builtin_fma(s, z, -0x1.a00f9d9b86147p-13);
-    s = __builtin_fma(s, z, 0x1.1111089638574p-7);
-    s = __builtin_fma(s, z, -0x1.5555554cb9c1ap-3);
+    s = smm_horner(s, z, -0x1.a00f9d9b86147p-13, 0x1.1111089638574p-7, -0x1.5555554cb9c1ap-3);
     double c = 0x1.9933fef64ffe0p-16;
-    c = __builtin_fma(c, z, -0x1.6c087db9c09a7p-10);
-    c = __builtin_fma(c, z, 0x1.55553e0e5c509p-5);
-    c = __builtin_fma(c, z, -0x1.ffffffd0c04aep-2);
+    c = smm_horner(c, z, -0x1.6c087db9c09a7p-10, 0x1.55553e0e5c509p-5, -0x1.ffffffd0c04aep-2);
     const double sine = __builtin_fma(s * z, r, r), cosine = __builtin_fma(c, z, 1);
     const uint64_t q = smm_bits_of_f64(sum) + quarters;
     return (float)smm_f64_of_bits(smm_bits_of_f64(q & 1 ? cosine : sine) ^ (q & 2) << 62);
@@ -231,9 +213,7 @@ SMM_SCALAR float smm_arctan2_f32(float y, float x) {
     const float n = least - less, n_low = least - (n + less), d = most + more, d_low = more - (d - most);
     const float q = n / d, q_low = (__builtin_fmaf(-q, d, n) + (n_low - q * d_low)) / d, z = q * q;
     float p = 0x1.f31d54p-5f;
-    p = __builtin_fmaf(p, z, -0x1.b22ecap-4f);
-    p = __builtin_fmaf(p, z, 0x1.23ba42p-3f);
-    p = __builtin_fmaf(p, z, -0x1.9991e8p-3f);
+    p = smm_horner_f32(p, z, -0x1.b22ecap-4f, 0x1.23ba42p-3f, -0x1.9991e8p-3f);
     p = __builtin_fmaf(p, z, 0x1.55554ap-2f);
     const float rest = q_low * (1 - z) - q * (z * p);
     const uint32_t left = smm_bits_of_f32(x) >> 31, turned = beyond + 2 * steep * (1 - beyond);
