@@ -50,6 +50,13 @@ typedef struct smm_cuda_device {
 
 enum { SMM_CUDA_DEVICES = 64 };
 
+/* A device whose context is the current one of this thread. */
+typedef struct smm_cuda_entered {
+    const smm_cuda_functions *driver;
+    const smm_cuda_device *device;
+    bool pushed; /* its context was not the current one before */
+} smm_cuda_entered;
+
 smm_cuda_status smm_cuda_driver(const smm_cuda_functions **driver);
 smm_cuda_status smm_cuda_nvrtc(const smm_nvrtc_functions **nvrtc);
 /* path: the library to open, or NULL for the usual names. Has an effect before the first use only. */
@@ -58,9 +65,9 @@ smm_cuda_status smm_cuda_get_device(int ordinal, const smm_cuda_device **device)
 smm_cuda_status smm_cuda_device_of(const void *address, int *ordinal); /* the device whose memory that is */
 smm_cuda_status smm_cuda_check(int error, const char *what);
 smm_cuda_status smm_cuda_count(int *count);
-/* Make the device's context the current one of this thread, and undo that. */
-smm_cuda_status smm_cuda_enter(int ordinal, const smm_cuda_device **device, bool *pushed);
-void smm_cuda_leave(bool pushed);
+/* Make the device's context the current one of this thread, and undo that, which does nothing after a failure. */
+smm_cuda_status smm_cuda_enter(int ordinal, smm_cuda_entered *x);
+void smm_cuda_leave(const smm_cuda_entered *x);
 
 /* --- plan.c: from a problem to a kernel, its parameters and its grid --- */
 

@@ -202,18 +202,18 @@ smm_cuda_status smm_cuda_get_device(int ordinal, const smm_cuda_device **device)
     return status;
 }
 
-smm_cuda_status smm_cuda_enter(int ordinal, const smm_cuda_device **device, bool *pushed) {
+smm_cuda_status smm_cuda_enter(int ordinal, smm_cuda_entered *x) {
     void *current = NULL;
-    *pushed = false;
-    smm_cuda_status status = smm_cuda_get_device(ordinal, device);
-    if (status || (!driver.context_current(&current) && current == (*device)->context)) return status;
-    status = smm_cuda_check(driver.context_push((*device)->context), "cuCtxPushCurrent");
-    *pushed = !status;
+    *x = (smm_cuda_entered){.driver = &driver};
+    smm_cuda_status status = smm_cuda_get_device(ordinal, &x->device); /* which opens the driver */
+    if (status || (!driver.context_current(&current) && current == x->device->context)) return status;
+    status = smm_cuda_check(driver.context_push(x->device->context), "cuCtxPushCurrent");
+    x->pushed = !status;
     return status;
 }
 
-void smm_cuda_leave(bool pushed) {
-    if (pushed) driver.context_pop(&(void *){NULL});
+void smm_cuda_leave(const smm_cuda_entered *x) {
+    if (x->pushed) driver.context_pop(&(void *){NULL});
 }
 
 smm_cuda_status smm_cuda_count(int *count) {

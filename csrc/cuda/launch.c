@@ -33,17 +33,16 @@ smm_cuda_status smm_cuda_prepare_in_context(const smm_call *call, const double _
 /* Find the kernel of a call or of a problem, in the device's context. */
 static smm_cuda_status prepare_on(int ordinal, const smm_call *call, const double _Complex number[],
                                   const smm_cuda_problem *problem, smm_cuda_kernel *kernel, smm_cuda_args *args) {
-    const smm_cuda_device *device;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_enter(ordinal, &device, &pushed);
+    smm_cuda_entered on;
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
     if (status) return status;
     if (call)
-        status = smm_cuda_prepare_in_context(call, number, NULL, ordinal, device, kernel, args);
+        status = smm_cuda_prepare_in_context(call, number, NULL, ordinal, on.device, kernel, args);
     else {
         smm_cuda_problem its = *problem;
-        status = prepare_problem(&its, ordinal, device, kernel);
+        status = prepare_problem(&its, ordinal, on.device, kernel);
     }
-    smm_cuda_leave(pushed);
+    smm_cuda_leave(&on);
     return status;
 }
 
@@ -213,36 +212,32 @@ bool smm_cuda_is_empty(const smm_call *call) {
 
 smm_cuda_status smm_cuda_run(const smm_call *call, const double _Complex number[], int ordinal, void *stream) {
     if (smm_cuda_is_empty(call)) return SMM_CUDA_OK;
-    const smm_cuda_device *device;
-    const smm_cuda_functions *driver;
+    smm_cuda_entered on;
     smm_cuda_kernel kernel;
     smm_cuda_args args;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = smm_cuda_prepare_in_context(call, number, NULL, ordinal, device, &kernel, &args);
-    if (!status) status = smm_cuda_enqueue(driver, device, ordinal, call, &kernel, &args, stream);
-    smm_cuda_leave(pushed);
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
+    status = smm_cuda_prepare_in_context(call, number, NULL, ordinal, on.device, &kernel, &args);
+    if (!status) status = smm_cuda_enqueue(on.driver, on.device, ordinal, call, &kernel, &args, stream);
+    smm_cuda_leave(&on);
     return status;
 }
 
 /* Find the kernel of a convolution; and, if `run`, put it on the stream. */
 static smm_cuda_status convolve(const smm_convolution *x, int ordinal, bool run, void *stream,
                                 smm_cuda_kernel *kernel) {
-    const smm_cuda_device *device;
-    const smm_cuda_functions *driver;
+    smm_cuda_entered on;
     smm_cuda_problem problem;
     smm_cuda_args args;
-    bool pushed;
     if (!smm_cuda_describe_convolution(x, &problem, &args))
         return smm_cuda_fail(SMM_CUDA_UNSUPPORTED,
                              "no CUDA kernel takes images of more than 2^30 pixels, or more than %d batch dimensions",
                              SMM_CUDA_DIMS - 1);
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = prepare_problem(&problem, ordinal, device, kernel);
-    if (!status && run) status = launch_tiled(driver, device, ordinal, kernel, &args, smm_size(x->dtype), stream);
-    smm_cuda_leave(pushed);
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
+    status = prepare_problem(&problem, ordinal, on.device, kernel);
+    if (!status && run) status = launch_tiled(on.driver, on.device, ordinal, kernel, &args, smm_size(x->dtype), stream);
+    smm_cuda_leave(&on);
     return status;
 }
 
@@ -275,12 +270,10 @@ smm_cuda_status smm_cuda_convolve(const smm_convolution *convolution, int ordina
 
 smm_cuda_status smm_cuda_run_program(const smm_cuda_kernel *kernel, long long blocks, void *args, int ordinal,
                                      void *stream) {
-    const smm_cuda_device *device;
-    const smm_cuda_functions *driver;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = launch_blocks(driver, kernel, args, blocks, stream);
-    smm_cuda_leave(pushed);
+    smm_cuda_entered on;
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
+    status = launch_blocks(on.driver, kernel, args, blocks, stream);
+    smm_cuda_leave(&on);
     return status;
 }

@@ -126,17 +126,16 @@ smm_cuda_status smm_cuda_make(const smm_cuda_problem *problem, const smm_cuda_pa
 }
 
 smm_cuda_status smm_cuda_load_program(const char *text, int ordinal, smm_cuda_kernel *kernel) {
-    const smm_cuda_device *device;
+    smm_cuda_entered on;
     smm_cuda_cubin cubin;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_enter(ordinal, &device, &pushed);
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
     if (status) return status;
-    status = smm_cuda_build_program(text, device->arch, &cubin);
+    status = smm_cuda_build_program(text, on.device->arch, &cubin);
     if (!status) {
         kernel->from_disk = cubin.from_disk;
         status = load(&cubin, kernel);
         smm_cuda_free_cubin(&cubin);
     }
-    smm_cuda_leave(pushed);
+    smm_cuda_leave(&on);
     return status;
 }

@@ -78,21 +78,19 @@ static smm_cuda_status time_samples(stopwatch *x, int samples, double nanosecond
 smm_cuda_status smm_cuda_time(const smm_call *call, const double _Complex number[],
                               const smm_cuda_parameters *parameters, int ordinal, void *stream, int samples,
                               double nanoseconds[]) {
-    const smm_cuda_device *device;
-    const smm_cuda_functions *driver;
+    smm_cuda_entered on;
     smm_cuda_kernel kernel = {0};
     smm_cuda_args args;
-    bool pushed;
     for (int i = 0; i < samples; i++) nanoseconds[i] = 0;
     if (smm_cuda_is_empty(call)) return SMM_CUDA_OK;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = smm_cuda_prepare_in_context(call, number, parameters, ordinal, device, &kernel, &args);
-    if (!status) status = smm_cuda_enqueue(driver, device, ordinal, call, &kernel, &args, stream);
-    if (!status) status = smm_cuda_check(driver->stream_synchronize(stream), "cuStreamSynchronize");
-    stopwatch x = {driver, device, ordinal, call, &kernel, &args, NULL, NULL, NULL, NULL, NULL};
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
+    status = smm_cuda_prepare_in_context(call, number, parameters, ordinal, on.device, &kernel, &args);
+    if (!status) status = smm_cuda_enqueue(on.driver, on.device, ordinal, call, &kernel, &args, stream);
+    if (!status) status = smm_cuda_check(on.driver->stream_synchronize(stream), "cuStreamSynchronize");
+    stopwatch x = {on.driver, on.device, ordinal, call, &kernel, &args, NULL, NULL, NULL, NULL, NULL};
     if (!status) status = time_samples(&x, samples, nanoseconds);
-    if (parameters && kernel.module) driver->module_unload(kernel.module); /* all that ran of it was waited for */
-    smm_cuda_leave(pushed);
+    if (parameters && kernel.module) on.driver->module_unload(kernel.module); /* all that ran of it was waited for */
+    smm_cuda_leave(&on);
     return status;
 }

@@ -58,22 +58,19 @@ static smm_cuda_status acquire(const smm_cuda_functions *driver, smm_cuda_resour
 }
 
 smm_cuda_status smm_cuda_acquire(smm_cuda_resource *x) {
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (status || (status = smm_cuda_enter(x->device, &device, &pushed))) return status;
-    status = acquire(driver, x);
-    smm_cuda_leave(pushed);
+    smm_cuda_entered on;
+    smm_cuda_status status = smm_cuda_enter(x->device, &on);
+    if (status) return status;
+    status = acquire(on.driver, x);
+    smm_cuda_leave(&on);
     return status;
 }
 
 void smm_cuda_release(const smm_cuda_resource *x) {
     const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
-    bool pushed;
+    smm_cuda_entered on;
     if (smm_cuda_driver(&driver)) return;
-    (void)smm_cuda_enter(x->device, &device, &pushed); /* the driver knows whose it is; a context may spare it work */
+    (void)smm_cuda_enter(x->device, &on); /* the driver knows whose it is; a context may spare it work */
     switch (x->kind) {
     case SMM_CUDA_STREAM: driver->stream_destroy(x->address); break;
     case SMM_CUDA_ON_DEVICE:
@@ -81,68 +78,59 @@ void smm_cuda_release(const smm_cuda_resource *x) {
     case SMM_CUDA_PINNED: driver->host_release(x->address); break;
     default: driver->host_unregister(x->address);
     }
-    smm_cuda_leave(pushed);
+    smm_cuda_leave(&on);
 }
 
 smm_cuda_status smm_cuda_copy(int ordinal, void *to, const void *from, size_t bytes, void *stream) {
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (!bytes || status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = smm_cuda_check(driver->copy((uintptr_t)to, (uintptr_t)from, bytes, stream), "cuMemcpyAsync");
-    smm_cuda_leave(pushed);
+    if (!bytes) return SMM_CUDA_OK;
+    smm_cuda_entered on;
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
+    status = smm_cuda_check(on.driver->copy((uintptr_t)to, (uintptr_t)from, bytes, stream), "cuMemcpyAsync");
+    smm_cuda_leave(&on);
     return status;
 }
 
 smm_cuda_status smm_cuda_wait(int ordinal, void *stream) {
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = smm_cuda_check(driver->stream_synchronize(stream), "cuStreamSynchronize");
-    smm_cuda_leave(pushed);
+    smm_cuda_entered on;
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
+    status = smm_cuda_check(on.driver->stream_synchronize(stream), "cuStreamSynchronize");
+    smm_cuda_leave(&on);
     return status;
 }
 
 smm_cuda_status smm_cuda_is_capturing(int ordinal, void *stream, bool *capturing) {
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    smm_cuda_entered on;
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
     int state = 0;
-    *capturing = !driver->stream_capturing(stream, &state) && state;
-    smm_cuda_leave(pushed);
+    *capturing = !on.driver->stream_capturing(stream, &state) && state;
+    smm_cuda_leave(&on);
     return SMM_CUDA_OK;
 }
 
 smm_cuda_status smm_cuda_is_pinned(int ordinal, const void *memory, size_t bytes, bool *pinned) {
     enum { MEMORY_TYPE = 2, HOST = 1 };
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
+    smm_cuda_entered on;
     unsigned first = 0, last = 0;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
     /* of memory that it does not know the driver says nothing */
-    *pinned = bytes && !driver->pointer_attribute(&first, MEMORY_TYPE, (uintptr_t)memory) && first == HOST &&
-              !driver->pointer_attribute(&last, MEMORY_TYPE, (uintptr_t)memory + bytes - 1) && last == HOST;
-    smm_cuda_leave(pushed);
+    *pinned = bytes && !on.driver->pointer_attribute(&first, MEMORY_TYPE, (uintptr_t)memory) && first == HOST &&
+              !on.driver->pointer_attribute(&last, MEMORY_TYPE, (uintptr_t)memory + bytes - 1) && last == HOST;
+    smm_cuda_leave(&on);
     return SMM_CUDA_OK;
 }
 
 smm_cuda_status smm_cuda_mapped(int ordinal, void *memory, void **address) {
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
+    smm_cuda_entered on;
     unsigned long long its = 0;
-    bool pushed;
-    smm_cuda_status status = smm_cuda_driver(&driver);
-    if (status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = smm_cuda_check(driver->host_address(&its, memory, 0), "cuMemHostGetDevicePointer");
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
+    status = smm_cuda_check(on.driver->host_address(&its, memory, 0), "cuMemHostGetDevicePointer");
     *address = (void *)(uintptr_t)its;
-    smm_cuda_leave(pushed);
+    smm_cuda_leave(&on);
     return status;
 }
 

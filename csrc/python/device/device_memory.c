@@ -72,18 +72,16 @@ static void hold(const smm_cuda_functions *driver, smm_buffer *b, void *stream) 
 
 void smm_release_buffers(smm_buffer buffers[], int count, bool launched, int device, void *stream) {
     PyObject *type, *raised, *trace;
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *of;
-    bool pushed = false;
+    smm_cuda_entered on = {0};
     PyErr_Fetch(&type, &raised, &trace); /* a library may run Python when it takes an array back */
-    const bool current = launched && !smm_cuda_driver(&driver) && !smm_cuda_enter(device, &of, &pushed);
-    if (current) give_back(driver);
+    const bool current = launched && !smm_cuda_enter(device, &on);
+    if (current) give_back(on.driver);
     for (int i = 0; i < count; i++)
         if (current)
-            hold(driver, &buffers[i], stream);
+            hold(on.driver, &buffers[i], stream);
         else
             smm_close_buffer(&buffers[i]);
-    smm_cuda_leave(pushed);
+    smm_cuda_leave(&on);
     PyErr_Restore(type, raised, trace);
 }
 

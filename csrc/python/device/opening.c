@@ -103,13 +103,12 @@ static smm_cuda_status wait_for(const smm_cuda_functions *driver, void *stream, 
 }
 
 static smm_cuda_status order_streams(int ordinal, intptr_t stream, intptr_t other) {
-    const smm_cuda_functions *driver;
-    const smm_cuda_device *device;
-    bool pushed;
-    smm_cuda_status status = stream == other ? SMM_CUDA_OK : smm_cuda_driver(&driver);
-    if (stream == other || status || (status = smm_cuda_enter(ordinal, &device, &pushed))) return status;
-    status = wait_for(driver, (void *)stream, (void *)other);
-    smm_cuda_leave(pushed);
+    if (stream == other) return SMM_CUDA_OK;
+    smm_cuda_entered on;
+    smm_cuda_status status = smm_cuda_enter(ordinal, &on);
+    if (status) return status;
+    status = wait_for(on.driver, (void *)stream, (void *)other);
+    smm_cuda_leave(&on);
     return status;
 }
 
