@@ -9,13 +9,10 @@ import numpy as np
 from . import plain
 
 
-def lu_rcond(norm: str) -> Callable[..., Any]:
-    def rcond(lu: np.ndarray, pivots: np.ndarray, norm_a: np.ndarray) -> Any:
-        if np.isnan(norm_a) or np.isnan(lu).any():
-            return np.nan
-        return lapack("gecon", lu)(lu, norm_a.real, norm=norm)[0] if norm_a and lu.diagonal().all() else 0
-
-    return rcond
+def lu_rcond(lu: np.ndarray, pivots: np.ndarray, norm_a: np.ndarray, norm: str) -> Any:
+    if np.isnan(norm_a) or np.isnan(lu).any():
+        return np.nan
+    return lapack("gecon", lu)(lu, norm_a.real, norm=norm)[0] if norm_a and lu.diagonal().all() else 0
 
 
 def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -51,55 +48,52 @@ def _residual(a: np.ndarray, x: np.ndarray, b: np.ndarray, extra: bool) -> np.nd
     return total + rest
 
 
-def backward_error(normwise: bool, extra: bool) -> Callable[..., Any]:
-    def error(a: np.ndarray, x: np.ndarray, b: np.ndarray) -> Any:
-        left = _residual(a, x, b, extra)
-        if normwise:
-            left = np.abs(left)
-            size = np.abs(a).sum(-1).max() * np.abs(x).max(0) + np.abs(b).max(0)
-            left = left.max(0)
-            return np.where(left == 0, 0, left / size)
-        left, size = _size(left), _size(a) @ _size(x) + _size(b)
-        small = (len(a) + 1) * np.finfo(a.dtype).tiny
-        add = np.where(size > small / (np.finfo(a.dtype).eps / 2), 0, small)
-        return np.where(left == 0, 0, (left + add) / (size + add)).max(0)
-
-    return error
+def backward_error(a: np.ndarray, x: np.ndarray, b: np.ndarray, normwise: bool, extra: bool) -> Any:
+    left = _residual(a, x, b, extra)
+    if normwise:
+        left = np.abs(left)
+        size = np.abs(a).sum(-1).max() * np.abs(x).max(0) + np.abs(b).max(0)
+        left = left.max(0)
+        return np.where(left == 0, 0, left / size)
+    left, size = _size(left), _size(a) @ _size(x) + _size(b)
+    small = (len(a) + 1) * np.finfo(a.dtype).tiny
+    add = np.where(size > small / (np.finfo(a.dtype).eps / 2), 0, small)
+    return np.where(left == 0, 0, (left + add) / (size + add)).max(0)
 
 
-def refined(extra: bool) -> Callable[..., Any]:
+def _refined_column(
+    a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray, extra: bool
+) -> Any:
+    u = np.finfo(a.dtype).eps / 2
+    last = np.inf if extra else 3
+    for step in range(11 if extra else 6):
+        r, berr = _residual(a, x, b, extra), backward_error(a, x, b, False, extra)
+        d = lu_solve(lu, pivots, r)
+        size, least = (np.abs(d).max(), u * np.abs(x).max()) if extra else (berr, u)
+        if not (size > least and 2 * size <= last) or step == (10 if extra else 5):
+            break
+        x, last = x + d, size
+    terms = 2 if a.dtype.kind == "c" else 1
+    c = (terms * (len(a) + 1) * u) ** (2 if extra else 1)
+    bound = _size(r) + c * (_size(a) @ _size(x) + _size(b))
+    inverse = lu_solve(lu, pivots, np.eye(len(a), dtype=a.dtype))
+    ferr = (np.abs(inverse) @ bound).max() / (np.abs(x).max() or 1)
+    return x, ferr + terms * u * extra, berr
+
+
+def refined(
+    a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray, extra: bool
+) -> Any:
     """gerfs, which SciPy does not have; the norm of its bound by the inverse itself."""
-    error = backward_error(normwise=False, extra=extra)
-
-    def column(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray) -> Any:
-        u = np.finfo(a.dtype).eps / 2
-        last = np.inf if extra else 3
-        for step in range(11 if extra else 6):
-            r, berr = _residual(a, x, b, extra), error(a, x, b)
-            d = lu_solve(lu, pivots, r)
-            size, least = (np.abs(d).max(), u * np.abs(x).max()) if extra else (berr, u)
-            if not (size > least and 2 * size <= last) or step == (10 if extra else 5):
-                break
-            x, last = x + d, size
-        terms = 2 if a.dtype.kind == "c" else 1
-        c = (terms * (len(a) + 1) * u) ** (2 if extra else 1)
-        bound = _size(r) + c * (_size(a) @ _size(x) + _size(b))
-        inverse = lu_solve(lu, pivots, np.eye(len(a), dtype=a.dtype))
-        ferr = (np.abs(inverse) @ bound).max() / (np.abs(x).max() or 1)
-        return x, ferr + terms * u * extra, berr
-
-    def refine(a: np.ndarray, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray, x: np.ndarray) -> Any:
-        if not lu.diagonal().all():
-            return nan_like(x), nan_like(x[0].real), nan_like(x[0].real)
-        if x.ndim == 1:
-            return column(a, lu, pivots, b, x)
-        parts = [column(a, lu, pivots, *y) for y in zip(b.T, x.T, strict=True)]
-        if not parts:
-            return x, x[0].real, x[0].real
-        columns, ferr, berr = map(np.array, zip(*parts, strict=True))
-        return columns.T, ferr, berr
-
-    return refine
+    if not lu.diagonal().all():
+        return nan_like(x), nan_like(x[0].real), nan_like(x[0].real)
+    if x.ndim == 1:
+        return _refined_column(a, lu, pivots, b, x, extra)
+    parts = [_refined_column(a, lu, pivots, *y, extra) for y in zip(b.T, x.T, strict=True)]
+    if not parts:
+        return x, x[0].real, x[0].real
+    columns, ferr, berr = map(np.array, zip(*parts, strict=True))
+    return columns.T, ferr, berr
 
 
 def ldl_solve(

@@ -120,12 +120,9 @@ def _cho_solve(c: np.ndarray, b: np.ndarray, lower: bool = True) -> Any:
     return lapack("potrs", c, b)(c, b, lower=lower)[0]
 
 
-def _solve_pos(lower: bool) -> Callable[..., Any]:
-    def solve(a: np.ndarray, b: np.ndarray) -> Any:
-        c, info = _cholesky(a, lower)
-        return (nan_like(b) if info else _cho_solve(c, b, lower)), info
-
-    return solve
+def _solve_pos(a: np.ndarray, b: np.ndarray, lower: bool) -> Any:
+    c, info = _cholesky(a, lower)
+    return (nan_like(b) if info else _cho_solve(c, b, lower)), info
 
 
 def _ldl_factor(a: np.ndarray, lower: bool = True, hermitian: bool = True) -> Any:
@@ -139,40 +136,31 @@ def _ldl_factor(a: np.ndarray, lower: bool = True, hermitian: bool = True) -> An
     return (nan_like(ld) if info else ld), pivots, info
 
 
-def _solve_by_ldl(lower: bool, hermitian: bool) -> Callable[..., Any]:
-    def solve(a: np.ndarray, b: np.ndarray) -> Any:
-        ld, pivots, info = _ldl_factor(a, lower, hermitian)
-        return (nan_like(b) if info else ldl_solve(ld, pivots, b, lower, hermitian)[0]), info
-
-    return solve
+def _solve_by_ldl(a: np.ndarray, b: np.ndarray, lower: bool, hermitian: bool) -> Any:
+    ld, pivots, info = _ldl_factor(a, lower, hermitian)
+    return (nan_like(b) if info else ldl_solve(ld, pivots, b, lower, hermitian)[0]), info
 
 
-def _triangular(lower: bool, unit: bool) -> Callable[..., Any]:
-    def solve(a: np.ndarray, b: np.ndarray) -> Any:
-        if b.size == 0:
-            zeros = np.flatnonzero(a.diagonal() == 0)
-            return b, 0 if unit or not zeros.size else zeros[0] + 1
-        x, info = lapack("trtrs", a, b)(a, b, lower=lower, unitdiag=unit)
-        return (nan_like(b) if info else x), info
-
-    return solve
+def _triangular(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> Any:
+    if b.size == 0:
+        zeros = np.flatnonzero(a.diagonal() == 0)
+        return b, 0 if unit or not zeros.size else zeros[0] + 1
+    x, info = lapack("trtrs", a, b)(a, b, lower=lower, unitdiag=unit)
+    return (nan_like(b) if info else x), info
 
 
-def _qr(mode: str) -> Callable[..., Any]:
-    def qr(a: np.ndarray) -> Any:
-        try:
-            from scipy.linalg import qr
-        except ImportError:
-            result = plain.qr(a, mode)
-        else:
-            result = qr(a, mode=mode, check_finite=False)
-        return result if mode in ("full", "economic") else result[0]
-
-    return qr
+def _qr(a: np.ndarray, mode: str) -> Any:
+    try:
+        from scipy.linalg import qr
+    except ImportError:
+        result = plain.qr(a, mode)
+    else:
+        result = qr(a, mode=mode, check_finite=False)
+    return result if mode in ("full", "economic") else result[0]
 
 
 def _qr_r_tall(a: np.ndarray) -> Any:
-    return _qr("r")(a)[: a.shape[1]]
+    return _qr(a, "r")[: a.shape[1]]
 
 
 def _lstsq(a: np.ndarray, b: np.ndarray, rtol: np.ndarray) -> Any:
@@ -262,23 +250,20 @@ def _sqrtm(a: np.ndarray) -> Any:
     return (whole, negative, 0) if np.isfinite(x).all() else (nan_like(whole), negative, 1)
 
 
-def _svd(full_matrices: bool) -> Callable[..., Any]:
-    def svd(a: np.ndarray) -> Any:
-        m, n = a.shape
-        k = min(m, n)
+def _svd(a: np.ndarray, full_matrices: bool) -> Any:
+    m, n = a.shape
+    k = min(m, n)
 
-        def vectors(a: np.ndarray) -> Any:
-            u, s, vt = np.linalg.svd(a, full_matrices=full_matrices)
-            phases = _phases(vt.T if m >= n else u)[0]
-            u[:, :k] *= phases.conj() if m >= n else phases
-            vt[:k] *= (phases if m >= n else phases.conj())[:, None]
-            return u, s, vt
+    def vectors(a: np.ndarray) -> Any:
+        u, s, vt = np.linalg.svd(a, full_matrices=full_matrices)
+        phases = _phases(vt.T if m >= n else u)[0]
+        u[:, :k] *= phases.conj() if m >= n else phases
+        vt[:k] *= (phases if m >= n else phases.conj())[:, None]
+        return u, s, vt
 
-        shapes = (m, m if full_matrices else k), (k,), (n if full_matrices else k, n)
-        empty = (np.empty(shape, x.dtype) for shape, x in zip(shapes, (a, a.real, a), strict=True))
-        return _converged(a, vectors, *map(nan_like, empty))
-
-    return svd
+    shapes = (m, m if full_matrices else k), (k,), (n if full_matrices else k, n)
+    empty = (np.empty(shape, x.dtype) for shape, x in zip(shapes, (a, a.real, a), strict=True))
+    return _converged(a, vectors, *map(nan_like, empty))
 
 
 def _svdvals(a: np.ndarray) -> Any:
@@ -299,14 +284,14 @@ FALLBACKS = {
     "lu_factor_wide": Fallback("getrf", _lu_factor),
     "lu_solve": Fallback("getrs", lu_solve),
     "lu_solve_transposed": Fallback("getrs", partial(lu_solve, trans=1)),
-    "lu_rcond": Fallback("gecon", lu_rcond("1")),
-    "lu_rcond_inf": Fallback("gecon", lu_rcond("I")),
-    "backward_error": Fallback("none", backward_error(normwise=False, extra=False)),
-    "backward_error_extra": Fallback("none", backward_error(normwise=False, extra=True)),
-    "backward_error_norm": Fallback("none", backward_error(normwise=True, extra=False)),
-    "backward_error_norm_extra": Fallback("none", backward_error(normwise=True, extra=True)),
-    "refine": Fallback("getrs", refined(extra=False)),
-    "refine_extra": Fallback("getrs", refined(extra=True)),
+    "lu_rcond": Fallback("gecon", partial(lu_rcond, norm="1")),
+    "lu_rcond_inf": Fallback("gecon", partial(lu_rcond, norm="I")),
+    "backward_error": Fallback("none", partial(backward_error, normwise=False, extra=False)),
+    "backward_error_extra": Fallback("none", partial(backward_error, normwise=False, extra=True)),
+    "backward_error_norm": Fallback("none", partial(backward_error, normwise=True, extra=False)),
+    "backward_error_norm_extra": Fallback("none", partial(backward_error, normwise=True, extra=True)),
+    "refine": Fallback("getrs", partial(refined, extra=False)),
+    "refine_extra": Fallback("getrs", partial(refined, extra=True)),
     "solve": Fallback("getrf and getrs", _solve),
     "inv": Fallback("getrf and getri", _inv),
     "det": Fallback("getrf", np.linalg.det),
@@ -315,16 +300,16 @@ FALLBACKS = {
     "cholesky_upper": Fallback("potrf", partial(_cholesky, lower=False)),
     "cho_solve": Fallback("potrs", _cho_solve),
     "cho_solve_upper": Fallback("potrs", partial(_cho_solve, lower=False)),
-    "solve_lower": Fallback("trtrs", _triangular(lower=True, unit=False)),
-    "solve_upper": Fallback("trtrs", _triangular(lower=False, unit=False)),
-    "solve_unit_lower": Fallback("trtrs", _triangular(lower=True, unit=True)),
-    "solve_unit_upper": Fallback("trtrs", _triangular(lower=False, unit=True)),
-    "solve_pos": Fallback("potrf and potrs", _solve_pos(lower=True)),
-    "solve_pos_upper": Fallback("potrf and potrs", _solve_pos(lower=False)),
-    "solve_sym": Fallback("sytrf", _solve_by_ldl(lower=True, hermitian=False)),
-    "solve_sym_upper": Fallback("sytrf", _solve_by_ldl(lower=False, hermitian=False)),
-    "solve_her": Fallback("sytrf", _solve_by_ldl(lower=True, hermitian=True)),
-    "solve_her_upper": Fallback("sytrf", _solve_by_ldl(lower=False, hermitian=True)),
+    "solve_lower": Fallback("trtrs", partial(_triangular, lower=True, unit=False)),
+    "solve_upper": Fallback("trtrs", partial(_triangular, lower=False, unit=False)),
+    "solve_unit_lower": Fallback("trtrs", partial(_triangular, lower=True, unit=True)),
+    "solve_unit_upper": Fallback("trtrs", partial(_triangular, lower=False, unit=True)),
+    "solve_pos": Fallback("potrf and potrs", partial(_solve_pos, lower=True)),
+    "solve_pos_upper": Fallback("potrf and potrs", partial(_solve_pos, lower=False)),
+    "solve_sym": Fallback("sytrf", partial(_solve_by_ldl, lower=True, hermitian=False)),
+    "solve_sym_upper": Fallback("sytrf", partial(_solve_by_ldl, lower=False, hermitian=False)),
+    "solve_her": Fallback("sytrf", partial(_solve_by_ldl, lower=True, hermitian=True)),
+    "solve_her_upper": Fallback("sytrf", partial(_solve_by_ldl, lower=False, hermitian=True)),
     "ldl_factor": Fallback("sytrf", _ldl_factor),
     "ldl_factor_upper": Fallback("sytrf", partial(_ldl_factor, lower=False)),
     "ldl_factor_symmetric": Fallback("sytrf", partial(_ldl_factor, hermitian=False)),
@@ -333,12 +318,12 @@ FALLBACKS = {
     "ldl_solve_upper": Fallback("substitution", partial(ldl_solve, lower=False)),
     "ldl_solve_symmetric": Fallback("substitution", partial(ldl_solve, hermitian=False)),
     "ldl_solve_symmetric_upper": Fallback("substitution", partial(ldl_solve, lower=False, hermitian=False)),
-    "qr_tall": Fallback("geqrf", _qr("economic")),
-    "qr_complete": Fallback("geqrf", _qr("full")),
+    "qr_tall": Fallback("geqrf", partial(_qr, mode="economic")),
+    "qr_complete": Fallback("geqrf", partial(_qr, mode="full")),
     "qr_r_tall": Fallback("geqrf", _qr_r_tall),
-    "qr_r_wide": Fallback("geqrf", _qr("r")),
-    "qr_raw_tall": Fallback("geqrf", _qr("raw")),
-    "qr_raw_wide": Fallback("geqrf", _qr("raw")),
+    "qr_r_wide": Fallback("geqrf", partial(_qr, mode="r")),
+    "qr_raw_tall": Fallback("geqrf", partial(_qr, mode="raw")),
+    "qr_raw_wide": Fallback("geqrf", partial(_qr, mode="raw")),
     "lstsq": Fallback("gelsy", _lstsq),
     "eigh": Fallback("syevd", _eigh),
     "eigh_upper": Fallback("syevd", lambda a: _eigh(a.conj().T)),
@@ -349,10 +334,10 @@ FALLBACKS = {
     "schur": Fallback("gees", _schur),
     "sqrtm": Fallback("gees", _sqrtm),
     "expm": Fallback("gesv", expm),
-    "svd_tall": Fallback("gesdd", _svd(full_matrices=False)),
-    "svd_wide": Fallback("gesdd", _svd(full_matrices=False)),
-    "svd_full_tall": Fallback("gesdd", _svd(full_matrices=True)),
-    "svd_full_wide": Fallback("gesdd", _svd(full_matrices=True)),
+    "svd_tall": Fallback("gesdd", partial(_svd, full_matrices=False)),
+    "svd_wide": Fallback("gesdd", partial(_svd, full_matrices=False)),
+    "svd_full_tall": Fallback("gesdd", partial(_svd, full_matrices=True)),
+    "svd_full_wide": Fallback("gesdd", partial(_svd, full_matrices=True)),
     "svdvals_tall": Fallback("gesdd", _svdvals),
     "svdvals_wide": Fallback("gesdd", _svdvals),
 }

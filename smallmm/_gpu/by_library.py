@@ -95,17 +95,14 @@ def _hermitian(xp: Any, a: Any, upper: bool, hermitian: bool = True) -> Any:
     return strict + _adjoint(xp, strict, hermitian) + xp.where(one != 0, diagonal, one)
 
 
-def _triangular(upper: bool, unit: bool) -> Callable[..., Any]:
-    def solve(library: Device, a: Any, b: Any) -> tuple[Any, ...]:
-        xp = library.namespace
-        triangle = _triangle(xp, a, upper, unit)
-        zero = xp.any(xp.linalg.diagonal(triangle) == 0, axis=-1)
-        b, is_vector = _columns(b)
-        x = library.solve_triangular(*_broadcast(xp, triangle, b), upper)
-        x, info = _with_info(xp, xp.broadcast_to(zero, x.shape[:-2]), x)
-        return (x[..., 0] if is_vector else x), info
-
-    return solve
+def _triangular(library: Device, a: Any, b: Any, upper: bool, unit: bool) -> tuple[Any, ...]:
+    xp = library.namespace
+    triangle = _triangle(xp, a, upper, unit)
+    zero = xp.any(xp.linalg.diagonal(triangle) == 0, axis=-1)
+    b, is_vector = _columns(b)
+    x = library.solve_triangular(*_broadcast(xp, triangle, b), upper)
+    x, info = _with_info(xp, xp.broadcast_to(zero, x.shape[:-2]), x)
+    return (x[..., 0] if is_vector else x), info
 
 
 def _cholesky(library: Device, a: Any, upper: bool) -> tuple[Any, ...]:
@@ -153,14 +150,11 @@ def _slogdet(library: Device, a: Any) -> tuple[Any, ...]:
     return tuple(library.namespace.linalg.slogdet(a))
 
 
-def _qr(mode: str) -> Callable[..., Any]:
-    def qr(library: Device, a: Any) -> tuple[Any, ...]:
-        xp = library.namespace
-        if mode != "r":
-            return tuple(xp.linalg.qr(a, mode=mode))
-        return (xp.linalg.qr(a, mode="reduced")[1],)
-
-    return qr
+def _qr(library: Device, a: Any, mode: str) -> tuple[Any, ...]:
+    xp = library.namespace
+    if mode != "r":
+        return tuple(xp.linalg.qr(a, mode=mode))
+    return (xp.linalg.qr(a, mode="reduced")[1],)
 
 
 def _phases(xp: Any, x: Any) -> Any:
@@ -298,14 +292,14 @@ FUNCTIONS: dict[str, Callable[..., tuple[Any, ...]]] = {
     **dict.fromkeys(("lu_factor", "lu_factor_tall", "lu_factor_wide"), _lu_factor),
     "lu_solve": partial(_lu_solve, transposed=False),
     "lu_solve_transposed": partial(_lu_solve, transposed=True),
-    "solve_lower": _triangular(upper=False, unit=False),
-    "solve_upper": _triangular(upper=True, unit=False),
-    "solve_unit_lower": _triangular(upper=False, unit=True),
-    "solve_unit_upper": _triangular(upper=True, unit=True),
-    "qr_tall": _qr("reduced"),
-    "qr_complete": _qr("complete"),
-    "qr_r_tall": _qr("r"),
-    "qr_r_wide": _qr("r"),
+    "solve_lower": partial(_triangular, upper=False, unit=False),
+    "solve_upper": partial(_triangular, upper=True, unit=False),
+    "solve_unit_lower": partial(_triangular, upper=False, unit=True),
+    "solve_unit_upper": partial(_triangular, upper=True, unit=True),
+    "qr_tall": partial(_qr, mode="reduced"),
+    "qr_complete": partial(_qr, mode="complete"),
+    "qr_r_tall": partial(_qr, mode="r"),
+    "qr_r_wide": partial(_qr, mode="r"),
     "lstsq": _lstsq,
     "expm": _expm,
     "eig": partial(_eig, vectors=True),
