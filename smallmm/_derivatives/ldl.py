@@ -14,7 +14,7 @@ from .._base.shapes import is_complex
 from .._functions.ldl import ldl_solve
 from .._functions.products import matmul
 from .._functions.systems import solve_ex, solve_triangular
-from .._libraries.recording import Arrays, Rule
+from .._libraries.recording import Arrays
 
 
 class _Exchange(NamedTuple):
@@ -122,33 +122,29 @@ def _reversed_pivots(xp: Any, pivots: Any, n: int) -> Any:
     return xp.where(p > 0, n + 1 - p, -(n + 1) - p)
 
 
-def factor(lower: bool, hermitian: bool) -> Rule:
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        ld, pivots, *_ = results
-        if not ld.shape[-1]:
-            return (ld,)
-        if lower:
-            return (_of_factor(_Factors(xp, ld, pivots, hermitian), grads[0]),)
-        pivots = _reversed_pivots(xp, pivots, ld.shape[-1])
-        f = _Factors(xp, _reversed(xp, ld), pivots, hermitian)
-        return (_reversed(xp, _of_factor(f, _reversed(xp, grads[0]))),)
-
-    return rule
+def factor(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, lower: bool, hermitian: bool) -> Arrays:
+    ld, pivots, *_ = results
+    if not ld.shape[-1]:
+        return (ld,)
+    if lower:
+        return (_of_factor(_Factors(xp, ld, pivots, hermitian), grads[0]),)
+    pivots = _reversed_pivots(xp, pivots, ld.shape[-1])
+    f = _Factors(xp, _reversed(xp, ld), pivots, hermitian)
+    return (_reversed(xp, _of_factor(f, _reversed(xp, grads[0]))),)
 
 
-def solution(lower: bool, hermitian: bool) -> Rule:
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        ld, pivots, b = operands
-        if not ld.shape[-1]:
-            return ld, None, b
-        g = grads[0] if hermitian else conjugate(xp, grads[0])
-        tb = ldl_solve(ld, pivots, g, lower=lower, hermitian=hermitian)
-        tb = tb if hermitian else conjugate(xp, tb)
-        ta = -matmul(tb, adjoint(xp, results[0]))
-        if lower:
-            return _of_solution(_Factors(xp, ld, pivots, hermitian), ta), None, tb
-        pivots = _reversed_pivots(xp, pivots, ld.shape[-1])
-        f = _Factors(xp, _reversed(xp, ld), pivots, hermitian)
-        return _reversed(xp, _of_solution(f, _reversed(xp, ta))), None, tb
-
-    return rule
+def solution(
+    xp: Any, operands: Arrays, results: Arrays, grads: Arrays, lower: bool, hermitian: bool
+) -> Arrays:
+    ld, pivots, b = operands
+    if not ld.shape[-1]:
+        return ld, None, b
+    g = grads[0] if hermitian else conjugate(xp, grads[0])
+    tb = ldl_solve(ld, pivots, g, lower=lower, hermitian=hermitian)
+    tb = tb if hermitian else conjugate(xp, tb)
+    ta = -matmul(tb, adjoint(xp, results[0]))
+    if lower:
+        return _of_solution(_Factors(xp, ld, pivots, hermitian), ta), None, tb
+    pivots = _reversed_pivots(xp, pivots, ld.shape[-1])
+    f = _Factors(xp, _reversed(xp, ld), pivots, hermitian)
+    return _reversed(xp, _of_solution(f, _reversed(xp, ta))), None, tb

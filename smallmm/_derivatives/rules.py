@@ -28,7 +28,7 @@ from .._functions.svd import svd_ex
 from .._functions.systems import det as _determinant
 from .._functions.systems import inv_ex, solve_ex, solve_triangular
 from .._libraries import library_of
-from .._libraries.recording import RULES, Arrays, Rule
+from .._libraries.recording import RULES, Arrays
 from . import ldl, lu
 from .rules_of_spectra import (
     eig,
@@ -165,57 +165,43 @@ def _cho_solve(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, lower:
     return of_c, tb
 
 
-def _triangular(lower: bool, unit: bool) -> Rule:
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        a, _ = operands
-        tb = solve_triangular(a, grads[0], trans=2, lower=lower, unit_diagonal=unit)
+def _triangular(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, lower: bool, unit: bool) -> Arrays:
+    a, _ = operands
+    tb = solve_triangular(a, grads[0], trans=2, lower=lower, unit_diagonal=unit)
 
-        def of_a() -> Any:
-            ta = matmul(-tb, adjoint(xp, results[0]))
-            return xp.tril(ta, k=-int(unit)) if lower else xp.triu(ta, k=int(unit))
+    def of_a() -> Any:
+        ta = matmul(-tb, adjoint(xp, results[0]))
+        return xp.tril(ta, k=-int(unit)) if lower else xp.triu(ta, k=int(unit))
 
-        return of_a, tb
-
-    return rule
+    return of_a, tb
 
 
-def _solve_hermitian(gufunc: str) -> Rule:
+def _solve_hermitian(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, gufunc: str) -> Arrays:
     """Of the Hermitian matrix that a triangle of A stands for."""
-
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        tb = run(gufunc, gufunc, {"a": operands[0], "b": grads[0]}, (None, None))[0]
-        return lambda: hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
-
-    return rule
+    tb = run(gufunc, gufunc, {"a": operands[0], "b": grads[0]}, (None, None))[0]
+    return lambda: hermitian(xp, matmul(-tb, adjoint(xp, results[0]))), tb
 
 
-def _solve_symmetric(gufunc: str) -> Rule:
+def _solve_symmetric(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, gufunc: str) -> Arrays:
     """Of a symmetric one, whose adjoint is its conjugate."""
+    g = conjugate(xp, grads[0])
+    tb = conjugate(xp, run(gufunc, gufunc, {"a": operands[0], "b": g}, (None, None))[0])
 
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        g = conjugate(xp, grads[0])
-        tb = conjugate(xp, run(gufunc, gufunc, {"a": operands[0], "b": g}, (None, None))[0])
+    def of_a() -> Any:
+        ta = matmul(-tb, adjoint(xp, results[0]))
+        return (ta + xp.matrix_transpose(ta)) / 2
 
-        def of_a() -> Any:
-            ta = matmul(-tb, adjoint(xp, results[0]))
-            return (ta + xp.matrix_transpose(ta)) / 2
-
-        return of_a, tb
-
-    return rule
+    return of_a, tb
 
 
-def _solve_tridiagonal(gufunc: str) -> Rule:
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        dl, d, du, _ = operands
-        x = conjugate(xp, results[0])
-        dl, d, du = (conjugate(xp, y) for y in (dl, d, du))
-        tb = run(gufunc, gufunc, {"dl": du, "d": d, "du": dl, "b": grads[0]}, (None, None))[0]
-        below = -xp.sum(tb[..., 1:, :] * x[..., :-1, :], axis=-1)
-        above = -xp.sum(tb[..., :-1, :] * x[..., 1:, :], axis=-1)
-        return below, -xp.sum(tb * x, axis=-1), above, tb
-
-    return rule
+def _solve_tridiagonal(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, gufunc: str) -> Arrays:
+    dl, d, du, _ = operands
+    x = conjugate(xp, results[0])
+    dl, d, du = (conjugate(xp, y) for y in (dl, d, du))
+    tb = run(gufunc, gufunc, {"dl": du, "d": d, "du": dl, "b": grads[0]}, (None, None))[0]
+    below = -xp.sum(tb[..., 1:, :] * x[..., :-1, :], axis=-1)
+    above = -xp.sum(tb[..., :-1, :] * x[..., 1:, :], axis=-1)
+    return below, -xp.sum(tb * x, axis=-1), above, tb
 
 
 def _solve_banded(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -247,22 +233,19 @@ def _refine(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays
     return lambda: matmul(-tb, adjoint(xp, results[0])), None, None, tb
 
 
-def _solveh_banded(gufunc: str) -> Rule:
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        ab, _ = operands
-        x, (m, n) = results[0], ab.shape[-2:]
-        tb = run(gufunc, gufunc, {"ab": ab, "b": grads[0]}, (None, None))[0]
-        upper, h, tb_h = gufunc.endswith("_upper"), conjugate(xp, x), conjugate(xp, tb)
-        rows = [-xp.sum((tb * h + tb_h * x) / 2, axis=-1)]
-        for k in range(1, m):  # a row of ab stands for a diagonal of either triangle
-            both = tb[..., k:, :] * h[..., : n - k, :] + tb_h[..., : n - k, :] * x[..., k:, :]
-            rows.append(-xp.sum(conjugate(xp, both) if upper else both, axis=-1))
-        zeros = [xp.zeros_like(rows[0][..., : n - row.shape[-1]]) for row in rows]
-        pairs = [(y, x) if upper else (x, y) for x, y in zip(rows, zeros, strict=True)]
-        whole = [xp.concat(list(pair), axis=-1) for pair in pairs]
-        return xp.stack(whole[::-1] if upper else whole, axis=-2), tb
-
-    return rule
+def _solveh_banded(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, gufunc: str) -> Arrays:
+    ab, _ = operands
+    x, (m, n) = results[0], ab.shape[-2:]
+    tb = run(gufunc, gufunc, {"ab": ab, "b": grads[0]}, (None, None))[0]
+    upper, h, tb_h = gufunc.endswith("_upper"), conjugate(xp, x), conjugate(xp, tb)
+    rows = [-xp.sum((tb * h + tb_h * x) / 2, axis=-1)]
+    for k in range(1, m):  # a row of ab stands for a diagonal of either triangle
+        both = tb[..., k:, :] * h[..., : n - k, :] + tb_h[..., : n - k, :] * x[..., k:, :]
+        rows.append(-xp.sum(conjugate(xp, both) if upper else both, axis=-1))
+    zeros = [xp.zeros_like(rows[0][..., : n - row.shape[-1]]) for row in rows]
+    pairs = [(y, x) if upper else (x, y) for x, y in zip(rows, zeros, strict=True)]
+    whole = [xp.concat(list(pair), axis=-1) for pair in pairs]
+    return xp.stack(whole[::-1] if upper else whole, axis=-2), tb
 
 
 def _qr(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
@@ -337,29 +320,32 @@ RULES |= {
     "cholesky_upper": _cholesky_upper,
     "cho_solve": _cho_solve,
     "cho_solve_upper": partial(_cho_solve, lower=False),
-    "solve_lower": _triangular(True, False),
-    "solve_upper": _triangular(False, False),
-    "solve_unit_lower": _triangular(True, True),
-    "solve_unit_upper": _triangular(False, True),
-    "ldl_factor": ldl.factor(lower=True, hermitian=True),
-    "ldl_factor_upper": ldl.factor(lower=False, hermitian=True),
-    "ldl_factor_symmetric": ldl.factor(lower=True, hermitian=False),
-    "ldl_factor_symmetric_upper": ldl.factor(lower=False, hermitian=False),
-    "ldl_solve": ldl.solution(lower=True, hermitian=True),
-    "ldl_solve_upper": ldl.solution(lower=False, hermitian=True),
-    "ldl_solve_symmetric": ldl.solution(lower=True, hermitian=False),
-    "ldl_solve_symmetric_upper": ldl.solution(lower=False, hermitian=False),
+    "solve_lower": partial(_triangular, lower=True, unit=False),
+    "solve_upper": partial(_triangular, lower=False, unit=False),
+    "solve_unit_lower": partial(_triangular, lower=True, unit=True),
+    "solve_unit_upper": partial(_triangular, lower=False, unit=True),
+    "ldl_factor": partial(ldl.factor, lower=True, hermitian=True),
+    "ldl_factor_upper": partial(ldl.factor, lower=False, hermitian=True),
+    "ldl_factor_symmetric": partial(ldl.factor, lower=True, hermitian=False),
+    "ldl_factor_symmetric_upper": partial(ldl.factor, lower=False, hermitian=False),
+    "ldl_solve": partial(ldl.solution, lower=True, hermitian=True),
+    "ldl_solve_upper": partial(ldl.solution, lower=False, hermitian=True),
+    "ldl_solve_symmetric": partial(ldl.solution, lower=True, hermitian=False),
+    "ldl_solve_symmetric_upper": partial(ldl.solution, lower=False, hermitian=False),
     "solve_mixed": _solve,
-    "solve_mixed_pos": _solve_hermitian("solve_pos"),
+    "solve_mixed_pos": partial(_solve_hermitian, gufunc="solve_pos"),
     "solve_mixed_complex": _solve,
-    "solve_mixed_pos_complex": _solve_hermitian("solve_pos"),
+    "solve_mixed_pos_complex": partial(_solve_hermitian, gufunc="solve_pos"),
     **{
-        name: _solve_hermitian(name)
+        name: partial(_solve_hermitian, gufunc=name)
         for name in ("solve_pos", "solve_pos_upper", "solve_her", "solve_her_upper")
     },
-    **{name: _solve_symmetric(name) for name in ("solve_sym", "solve_sym_upper")},
-    **{name: _solve_tridiagonal(name) for name in ("solve_tridiagonal", "solve_tridiagonal_unpivoted")},
-    **{name: _solveh_banded(name) for name in ("solveh_banded", "solveh_banded_upper")},
+    **{name: partial(_solve_symmetric, gufunc=name) for name in ("solve_sym", "solve_sym_upper")},
+    **{
+        name: partial(_solve_tridiagonal, gufunc=name)
+        for name in ("solve_tridiagonal", "solve_tridiagonal_unpivoted")
+    },
+    **{name: partial(_solveh_banded, gufunc=name) for name in ("solveh_banded", "solveh_banded_upper")},
     "solve_banded": _solve_banded,
     "refine": _refine,
     "refine_extra": _refine,
@@ -371,8 +357,8 @@ RULES |= {
     "lstsq_mixed": _lstsq,
     "eigh": eigh,
     "eigh_upper": eigh,
-    "eigvalsh": eigvalsh(False),
-    "eigvalsh_upper": eigvalsh(True),
+    "eigvalsh": partial(eigvalsh, upper=False),
+    "eigvalsh_upper": partial(eigvalsh, upper=True),
     "eig": eig,
     "eigvals": eigvals,
     "svd_tall": svd,
@@ -386,10 +372,10 @@ RULES |= {
         for rank in ("", "_rank")
     },
     "orthogonalize": orthogonalize,
-    "polar_left": polar(False),
-    "polar_right": polar(True),
-    "expm": of_matrix(expm),
-    "sqrtm": of_matrix(lambda a: sqrtm_ex(a).x),
-    "logm_general": of_matrix(logm),
-    "powm_general": of_matrix(powm),
+    "polar_left": partial(polar, right=False),
+    "polar_right": partial(polar, right=True),
+    "expm": partial(of_matrix, function=expm),
+    "sqrtm": partial(of_matrix, function=lambda a: sqrtm_ex(a).x),
+    "logm_general": partial(of_matrix, function=logm),
+    "powm_general": partial(of_matrix, function=powm),
 }

@@ -11,7 +11,7 @@ from .._functions.products import matmul
 from .._functions.spectra import eig_ex, eigh_ex
 from .._functions.svd import svd_ex
 from .._functions.systems import solve_ex
-from .._libraries.recording import Arrays, Rule
+from .._libraries.recording import Arrays
 
 
 def times(*factors: Any) -> Any:
@@ -65,12 +65,9 @@ def eigh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
     return (_of_eigenvectors(xp, w, v, xp.zeros_like(w) if gw is None else gw, gv),)
 
 
-def eigvalsh(upper: bool) -> Rule:
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        v = eigh_ex(operands[0], UPLO="U" if upper else "L").eigenvectors
-        return (_of_eigenvalues(xp, v, grads[0]),)
-
-    return rule
+def eigvalsh(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, upper: bool) -> Arrays:
+    v = eigh_ex(operands[0], UPLO="U" if upper else "L").eigenvectors
+    return (_of_eigenvalues(xp, v, grads[0]),)
 
 
 def _of_similar(xp: Any, v: Any, inner: Any) -> Any:
@@ -156,39 +153,33 @@ def orthogonalize(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> 
     return (_of_nearest(xp, w, s, vh, grads[0]),)
 
 
-def polar(right: bool) -> Rule:
+def polar(xp: Any, operands: Arrays, results: Arrays, grads: Arrays, right: bool) -> Arrays:
     """P is U^H A, or A U^H."""
-
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        a, u = operands[0], results[0]
-        of_u, of_p = grads[:2]
-        along = 0
-        if of_p is not None:
-            of_p = hermitian(xp, of_p)
-            through = matmul(a, of_p) if right else matmul(of_p, a)
-            of_u = through if of_u is None else of_u + through
-            along = matmul(u, of_p) if right else matmul(of_p, u)
-        w, s, vh, _ = svd_ex(a, full_matrices=False)
-        return (_of_nearest(xp, w, s, vh, of_u) + along,)
-
-    return rule
+    a, u = operands[0], results[0]
+    of_u, of_p = grads[:2]
+    along = 0
+    if of_p is not None:
+        of_p = hermitian(xp, of_p)
+        through = matmul(a, of_p) if right else matmul(of_p, a)
+        of_u = through if of_u is None else of_u + through
+        along = matmul(u, of_p) if right else matmul(of_p, u)
+    w, s, vh, _ = svd_ex(a, full_matrices=False)
+    return (_of_nearest(xp, w, s, vh, of_u) + along,)
 
 
-def of_matrix(function: Callable[..., Any]) -> Rule:
+def of_matrix(
+    xp: Any, operands: Arrays, results: Arrays, grads: Arrays, function: Callable[..., Any]
+) -> Arrays:
     """The derivative of a function of matrices at A^T in the direction conj(G) is the block above the
     diagonal of that of [[A^T, conj(G)], [0, A^T]]: R. Mathias, "A chain rule for matrix functions" (1996).
     Of A^H and G it would be that of the other root where an eigenvalue is negative."""
-
-    def rule(xp: Any, operands: Arrays, results: Arrays, grads: Arrays) -> Arrays:
-        a, *parameters = operands
-        g, h = conjugate(xp, grads[0]), xp.matrix_transpose(a)
-        n = h.shape[-1]
-        h = h if h.dtype == g.dtype else xp.astype(h, g.dtype)  # results of real matrices may be complex
-        above = xp.concat([h, g], axis=-1)
-        below = xp.concat([xp.zeros_like(h), h], axis=-1)
-        return (conjugate(xp, function(xp.concat([above, below], axis=-2), *parameters)[..., :n, n:]),)
-
-    return rule
+    a, *parameters = operands
+    g, h = conjugate(xp, grads[0]), xp.matrix_transpose(a)
+    n = h.shape[-1]
+    h = h if h.dtype == g.dtype else xp.astype(h, g.dtype)  # results of real matrices may be complex
+    above = xp.concat([h, g], axis=-1)
+    below = xp.concat([xp.zeros_like(h), h], axis=-1)
+    return (conjugate(xp, function(xp.concat([above, below], axis=-2), *parameters)[..., :n, n:]),)
 
 
 def logm(a: Any) -> Any:
