@@ -20,7 +20,8 @@ SUPPORT = Path(__file__).parents[1] / "support"
 # Of kernels for the emulated GPU: with -O1 they take a quarter longer, of which compiling is half.
 FLAGS = ["-fPIC", "-Og", "-g1", "-w", "-std=gnu++17", "-ffp-contract=off", "-fno-strict-aliasing"]
 FLAGS += ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"]  # emulated/gpu/races.h
-FLAGS += ["-mfma"] if {"avx2", "avx512"} & {*isas_available()} else []
+HAS_AVX2 = bool({"avx2", "avx512"} & {*isas_available()})  # and FMA
+FLAGS += ["-mfma"] if HAS_AVX2 else []
 # Registers that nobody wrote hold anything on a GPU, here a large number. gcc 11 has no such option.
 POISON = "-ftrivial-auto-var-init=pattern"
 REGISTERS = pytest.StashKey[dict[str, list[int]]]()
@@ -80,7 +81,8 @@ def emulated_library(tmp_path_factory, compiler):
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "built").exists():
-            command = [compiler, "-shared", "-fPIC", "-O3", "-std=c++17", "-o", library]
+            vectors = ["-mavx2"] if HAS_AVX2 else []  # of what threads know of each other
+            command = [compiler, "-shared", "-fPIC", "-O3", *vectors, "-std=c++17", "-o", library]
             subprocess.run([*command, EMULATED / "gpu/gpu.cpp", "-ldl"], check=True)
             (folder / "built").touch()
     return library

@@ -70,9 +70,10 @@ static struct Rewritten {
 } rewritten;
 
 static void check_rewritten() {
+    if (!rewritten.word) return;
     const Rewritten it = rewritten;
     rewritten.word = nullptr;
-    if (it.word && *it.word != it.was) fail(it.first, "writes", it.second, "writes");
+    if (*it.word != it.was) fail(it.first, "writes", it.second, "writes");
 }
 
 /* Earlier accesses to the same bytes must be ones that this thread has heard of. */
@@ -101,6 +102,10 @@ template <class Bytes> static void forget(std::vector<Access> &earlier, Bytes by
  * word together, and nobody writes to it. */
 static void add_read(std::vector<Access> &reads, const Access &now) {
     static std::vector<unsigned> later; /* the bytes that a thread read later */
+    if (!reads.empty() && reads.back().thread == now.thread && !(reads.back().bytes & ~now.bytes)) {
+        reads.back() = now;
+        return;
+    }
     reads.push_back(now);
     if (reads.size() <= 2 * clocks.size()) return;
     later.assign(clocks.size(), 0);
@@ -109,6 +114,14 @@ static void add_read(std::vector<Access> &reads, const Access &now) {
         later[x.thread] |= x.bytes;
         return bytes;
     });
+}
+
+/* Whether the last read was this thread's, of these bytes, and it waited for nobody since: whoever wrote to them in
+ * between would have had it forgotten. */
+static bool is_known(const std::vector<Access> &reads, const Access &now) {
+    if (reads.empty()) return false;
+    const Access &last = reads.back();
+    return last.thread == now.thread && last.time == now.time && !(now.bytes & ~last.bytes);
 }
 
 /* Of an address in the shared memory or, after it, the arrays. */
@@ -134,6 +147,7 @@ static void note(const void *address, int count, bool writes, const void *from) 
         unsigned bytes = 0;
         for (uintptr_t i = at; i < next && i < end; i++) bytes |= 1u << i % 4;
         const Access now = {thread, clocks[thread][thread], bytes, from};
+        if (!writes && is_known(it->reads, now)) continue;
         const void *const word = reinterpret_cast<const void *>(next - 4);
         check(it->writes, true, now, writes, word);
         if (!writes) {
