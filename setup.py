@@ -64,6 +64,8 @@ compile_args += without_isas()
 reference_args = ["-mfma"] if HAS and "fma" in HAS else []
 # `portable`, a fifth of the library, is there to be right: -O2 makes it an eighth smaller.
 portable_args = []
+# Nothing is thrown through kernels: without unwind tables the library is a hundredth smaller.
+kernel_args = ["-fno-asynchronous-unwind-tables"]
 # Exceptions of PyTorch's kernels pass through this file, which releases what it owns.
 with_exceptions = {"csrc/python/patch/patch_torch.c": ["-fexceptions"]}
 link_args = ["-Wl,-z,relro,-z,now"]
@@ -103,7 +105,7 @@ class parallel_build_ext(build_ext):
         done = count(1)
 
         def compile_one(source, extra_postargs, **kwargs):
-            more = [] if source.startswith("csrc/kernels/") else protect_args
+            more = kernel_args if source.startswith("csrc/kernels/") else protect_args
             more = more + (portable_args if source.startswith("csrc/kernels/portable_") else [])
             more = more + (reference_args if source.startswith("csrc/reference/") else [])
             more = more + with_exceptions.get(source, [])
@@ -119,7 +121,14 @@ class parallel_build_ext(build_ext):
         # setuptools takes a library that is newer than its sources for built, whatever it was built with.
         self.compiler.compiler_so = without_pythons(self.compiler.compiler_so)
         flags = " ".join(
-            [*self.compiler.compiler_so, *compile_args, *reference_args, *portable_args, *link_args]
+            [
+                *self.compiler.compiler_so,
+                *compile_args,
+                *kernel_args,
+                *portable_args,
+                *reference_args,
+                *link_args,
+            ]
         )
         built_with = Path(self.build_temp, "flags")
         self.force = self.force or not built_with.exists() or built_with.read_text() != flags

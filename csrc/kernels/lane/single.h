@@ -135,7 +135,7 @@ INLINE void single_transpose_block(elem *to, intptr_t to_step, const elem *from,
         transpose_block((T *)to + part * LANES, to_step * (PARTS * LANES), (const T *)from + part * LANES,
                         from_step * (PARTS * LANES), cols, rows, rows);
 }
-INLINE void single_transpose(elem_matrix to, elem_matrix from) {
+SHARED void KERNEL(single_transpose)(elem_matrix to, elem_matrix from) {
     single_zero(to.at, to.m * to.step);
     for (intptr_t i = 0; i < from.m; i += BLOCK)
         for (intptr_t j = 0; j < from.n; j += BLOCK) {
@@ -232,8 +232,8 @@ INLINE void single_conjugate(elem *to, const elem *from, intptr_t first, intptr_
  * step and the sums of the next are one pass. Columns up to k + shift are those of I until then: column k + shift is
  * formed by itself. Where `fresh`, no sum has a term of row k + shift, which is zero right of it
  * (q_form and eigh_form); else it begins with that (q_columns). */
-INLINE void single_form(elem_matrix q, elem_matrix h, const elem *tau, intptr_t count, intptr_t shift,
-                        single_workspace *x, const bool fresh) {
+SHARED void KERNEL(single_form)(elem_matrix q, elem_matrix h, const elem *tau, intptr_t count, intptr_t shift,
+                                single_workspace *x, bool fresh) {
     const intptr_t m = q.m, blocks = single_blocks(q.n);
     elem *const conj_v = x->spread[2];
     single_zero(q.at, m * q.step);

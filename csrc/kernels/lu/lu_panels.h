@@ -97,7 +97,8 @@ INLINE panel_candidate lu_begin_second(panel_stack *s, const T *w, int32_t (*at)
 typedef enum lu_part { LU_SINGLE, LU_FIRST, LU_SECOND } lu_part;
 
 /* Rows of the panel begin at w + at[]. A last panel of fewer columns leaves rows below its steps. */
-INLINE void lu_panel(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, lu_part part, const int nrhs) {
+INLINE void lu_panel(panel_stack *s, const T *w, int32_t (*at)[LANES], intptr_t k, lu_part its, const int nrhs) {
+    const lu_part part = LU_PAIRS ? its : LU_SINGLE;
     const intptr_t steps = lu_steps(s, k);
     elem beside[PANEL];
     panel_candidate pivot =
@@ -347,9 +348,9 @@ INLINE lu_rows lu_rows_of(const panel_stack *s, intptr_t lane) { return (lu_rows
 SHARED void KERNEL(lu_update)(const panel_stack *s, intptr_t lane, intptr_t k, intptr_t panels) {
     const lu_rows a = lu_rows_of(s, lane);
     const intptr_t first = PARTS * (k + panels * PANEL), end = PARTS * s->n, steps = lu_steps(s, k);
-    if (panels == 2 && steps >= 2 * PANEL)
+    if (LU_PAIRS && panels == 2 && steps >= 2 * PANEL)
         lu_products(s, a, a, a, k, 2 * PANEL, first, end, false, false, NULL, NULL);
-    else if (panels == 1 && steps >= PANEL)
+    else if ((!LU_PAIRS || panels == 1) && steps >= PANEL)
         lu_products(s, a, a, a, k, PANEL, first, end, false, false, NULL, NULL);
     else
         for (intptr_t t = 0; t < steps && first < end; t++)

@@ -17,6 +17,12 @@ INLINE void eig_single_sums(elem_matrix t, intptr_t first, const single_outer o[
     for (; b < end; b++) single_rows(t, b, first, t.m, o, 2, v, SINGLE_ADD_AFTER, w, 1);
 }
 
+/* A row of H^T has all that this step takes off it on the right, before the next one begins with it. */
+INLINE void eig_single_finish_row(elem_matrix t, intptr_t i, const single_outer o) {
+    elem *const row = t.at + i * t.step;
+    ROLLED(intptr_t b = 0; b < single_blocks(t.n); b++) row[b] = single_less(o, o.row[i], o.col[b], row[b]);
+}
+
 /* H = Q^H A Q; its reflectors stay in rows of H^T until Q is formed, whose place is that of H meanwhile. */
 static void KERNEL(eig_single_reduce)(eig_stack *x) {
     const intptr_t n = x->n, blocks = single_blocks(n);
@@ -28,7 +34,7 @@ static void KERNEL(eig_single_reduce)(eig_stack *x) {
     elem *const v_row = work->row[0], *const conj_row = work->row[1], *const w_row = work->row[2],
                 *const s_row = work->row[3], *const last_s = work->row[4], *const last_w = work->row[5];
     elem tau[SMM_MAX_ORDER];
-    single_transpose(t, h);
+    KERNEL(single_transpose)(t, h);
     single_zero(work->spread[0], sizeof work->spread / sizeof(elem));
     single_zero(work->row[0], sizeof work->row / sizeof(elem));
     for (intptr_t k = 0; k + 2 < n; k++) {
@@ -52,23 +58,19 @@ static void KERNEL(eig_single_reduce)(eig_stack *x) {
         for (intptr_t b = 0; b < blocks; b++) w_row[b] = elem_mul(w_row[b], tau[k]);
         single_spread(w, w_row, from, n);
         single_collect(conj_row, conj_v, from, n);
-        const single_outer next = {conj_v, w_row, false};
-        single_pass((elem_matrix){t.at, from + 1, n, t.step}, 0, from, 0, &next, 1, NULL, SINGLE_NONE, NULL);
+        eig_single_finish_row(t, from, (single_outer){conj_v, w_row, false});
 
         ROLLED(intptr_t i = from; i < n; i++) last_v[i] = v[i], last_conj[i] = conj_v[i];
         ROLLED(intptr_t b = 0; b < blocks; b++) last_s[b] = s_row[b], last_w[b] = w_row[b];
     }
-    if (n > 2) {
-        const single_outer next = {last_conj, last_w, false};
-        single_pass(t, 0, n - 1, 0, &next, 1, NULL, SINGLE_NONE, NULL);
-    }
+    if (n > 2) eig_single_finish_row(t, n - 1, (single_outer){last_conj, last_w, false});
     if (x->vectors) {
-        single_form(h, t, tau, n > 2 ? n - 2 : 0, 1, work, false);
-        single_transpose(z, h);
+        KERNEL(single_form)(h, t, tau, n > 2 ? n - 2 : 0, 1, work, false);
+        KERNEL(single_transpose)(z, h);
     }
     for (intptr_t k = 0; k + 2 < n; k++)
         ROLLED(intptr_t i = k + 2; i < n; i++) single_put(t.at + k * t.step, i, elem_set(0));
-    single_transpose(h, t);
+    KERNEL(single_transpose)(h, t);
 }
 
 /* --- A sweep ------------------------------------------------------------------------------------------------------ */
@@ -134,6 +136,15 @@ INLINE void eig_single_turn(const eig_stack *x, elem *y, intptr_t step, intptr_t
         UNROLLED(int i = 0; i < width; i++) y[(x->to + j) * step + i] = c[j][i];
 }
 
+SHARED void KERNEL(eig_single_turn)(const eig_stack *x, elem *y, intptr_t step, intptr_t first, intptr_t top,
+                                    bool triangle) {
+    eig_single_turn(x, y, step, first, top, triangle, 1);
+}
+SHARED void KERNEL(eig_single_turn_some)(const eig_stack *x, elem *y, intptr_t step, intptr_t first, intptr_t top,
+                                         bool triangle) {
+    eig_single_turn(x, y, step, first, top, triangle, SINGLE_STRIP);
+}
+
 /* LANES rows of H, from column block `from` to the one before `end`, to columns of a strip, or back. */
 INLINE void eig_single_move_strip(const eig_stack *x, elem *strip, intptr_t top, intptr_t from, intptr_t end,
                                   bool back) {
@@ -148,26 +159,30 @@ INLINE void eig_single_move_strip(const eig_stack *x, elem *strip, intptr_t top,
         }
 }
 
-INLINE void eig_single_turn_strip(const eig_stack *x, intptr_t top, const int width) {
+INLINE void eig_single_turn_strip(const eig_stack *x, intptr_t top, intptr_t width) {
     elem *const strip = x->single->strip;
     const intptr_t first = x->from > top ? x->from : top;
     const intptr_t from = first / LANES, end = single_blocks(min_of(x->to + EIG_BULGE - 1, x->n));
-    UNROLLED(int i = 0; i < width; i++) eig_single_move_strip(x, strip + i, top + i * LANES, from, end, false);
-    eig_single_turn(x, strip, SINGLE_STRIP, first, top, true, width);
-    UNROLLED(int i = 0; i < width; i++) eig_single_move_strip(x, strip + i, top + i * LANES, from, end, true);
+    for (intptr_t i = 0; i < width; i++) eig_single_move_strip(x, strip + i, top + i * LANES, from, end, false);
+    if (width > 1)
+        KERNEL(eig_single_turn_some)(x, strip, SINGLE_STRIP, first, top, true);
+    else
+        KERNEL(eig_single_turn)(x, strip, SINGLE_STRIP, first, top, true);
+    for (intptr_t i = 0; i < width; i++) eig_single_move_strip(x, strip + i, top + i * LANES, from, end, true);
 }
 
 /* Columns of H above the diagonal, and of Z. */
 static void KERNEL(eig_single_finish_sweep)(const eig_stack *x) {
-    intptr_t top = x->vectors ? 0 : x->from & -LANES, b = 0;
-    for (; top + (SINGLE_STRIP - 1) * LANES < x->to; top += SINGLE_STRIP * LANES)
-        eig_single_turn_strip(x, top, SINGLE_STRIP);
-    for (; top < x->to; top += LANES) eig_single_turn_strip(x, top, 1);
+    for (intptr_t top = x->vectors ? 0 : x->from & -LANES, width; top < x->to; top += width * LANES) {
+        width = top + (SINGLE_STRIP - 1) * LANES < x->to ? SINGLE_STRIP : 1;
+        eig_single_turn_strip(x, top, width);
+    }
     if (!x->vectors) return;
     const intptr_t blocks = single_blocks(x->n);
+    intptr_t b = 0;
     for (; b + SINGLE_STRIP <= blocks; b += SINGLE_STRIP)
-        eig_single_turn(x, x->z + b, x->step, x->from, 0, false, SINGLE_STRIP);
-    for (; b < blocks; b++) eig_single_turn(x, x->z + b, x->step, x->from, 0, false, 1);
+        KERNEL(eig_single_turn_some)(x, x->z + b, x->step, x->from, 0, false);
+    for (; b < blocks; b++) KERNEL(eig_single_turn)(x, x->z + b, x->step, x->from, 0, false);
 }
 
 /* The rotation of rows and columns k and k + 1 that makes a block standard, but for the block. */

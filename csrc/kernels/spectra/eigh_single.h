@@ -172,7 +172,7 @@ INLINE void eigh_single(const smm_call *call, intptr_t first, intptr_t last, con
         x->back = single_scale(a);
         eigh_single_reduce(a, x, w->tau, &w->workspace);
         if (vectors) {
-            single_form(v, a, w->tau, n - 1, 1, &w->workspace, true);
+            KERNEL(single_form)(v, a, w->tau, n - 1, 1, &w->workspace, true);
             single_to_strips(x->a, v);
         }
         eigh_iterate(x, w->turns, n, single_strips(n), 1, vectors);

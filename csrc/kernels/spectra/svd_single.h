@@ -152,10 +152,10 @@ static void KERNEL(svd_single)(const smm_call *call, intptr_t first, intptr_t la
         single_load(a, &o.a, q);
         x->back = single_scale(a);
         for (intptr_t e = 0; e < m * a.step; e++) sides.a.at[e] = a.at[e];
-        single_transpose(sides.across, a);
+        KERNEL(single_transpose)(sides.across, a);
         KERNEL(svd_single_reduce)(sides, b, w->tau, &w->workspace);
         if (vectors) {
-            single_form(v, sides.a, w->tau, n - 1, 1, &w->workspace, true);
+            KERNEL(single_form)(v, sides.a, w->tau, n - 1, 1, &w->workspace, true);
             single_to_strips(strips, v);
         }
         bidiagonal_iterate(b, w->turns, &strips, n, single_strips(n), 1, vectors);
