@@ -56,7 +56,7 @@ wheel: $(VENV)/header $(VENV)/extra-build $(VENV)/extra-wheel  ## a wheel for th
 	rm -rf build/wheel
 	CPATH="$(HEADER_FILES)/python$(PYTHON_VERSION):$(HEADER_FILES)" SMALLMM_ISAS=all \
 	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheel .
-	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --strip --wheel-dir build/wheel/repaired build/wheel/*.whl 2> build/wheel/repair.log
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair --strip -z 9 --wheel-dir build/wheel/repaired build/wheel/*.whl 2> build/wheel/repair.log
 	$(BIN)/python tools/check_wheel.py build/wheel/repaired/*.whl
 	mkdir -p dist
 	mv build/wheel/repaired/*.whl dist
