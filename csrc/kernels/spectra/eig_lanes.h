@@ -179,7 +179,7 @@ INLINE void eig_iterate(eig_stack *x, const eig_matrix h) {
     for (intptr_t sweep = 0; eig_find_windows(x, h, 2 * sweep >= most) && sweep < most; sweep++) eig_sweep(x, h);
 }
 static void KERNEL(eig_iterate)(eig_stack *x) { eig_iterate(x, (eig_matrix){x->h, x->step, false}); }
-static void KERNEL(eig_iterate_alone)(eig_stack *x) { eig_iterate(x, (eig_matrix){x->h, x->step, true}); }
+static void KERNEL(eig_iterate_single)(eig_stack *x) { eig_iterate(x, (eig_matrix){x->h, x->step, true}); }
 
 /* The triangle, its eigenvalues and info. The result undoes the scaling, and is NaN where there are none. */
 static vec KERNEL(eig_triangularise)(const smm_call *call, intptr_t q, eig_stack *x, pair *w, intptr_t count,
@@ -201,7 +201,7 @@ static vec KERNEL(eig_triangularise)(const smm_call *call, intptr_t q, eig_stack
     x->lo = x->since = lane_set(0);
     x->hi = lane_set((T)(n - 1));
     if (x->single)
-        KERNEL(eig_iterate_alone)(x);
+        KERNEL(eig_iterate_single)(x);
     else
         KERNEL(eig_iterate)(x);
     eig_finish(x, w);
@@ -247,7 +247,7 @@ static void KERNEL(eigvals_lanes)(const smm_call *call, intptr_t first, intptr_t
 
 /* --- A matrix that is alone --------------------------------------------------------------------------------------- */
 
-INLINE eig_stack eig_alone(intptr_t n, bool vectors) {
+INLINE eig_stack eig_single_stack(intptr_t n, bool vectors) {
     eig_single *const own = smm_kernel_workspace();
     return (eig_stack){.h = own->h,
                        .z = own->z,
@@ -279,7 +279,7 @@ static unsigned eigvals_single_needs(const smm_call *call) {
 /* Eigenvectors are LANES at a time, a column of V in each lane. */
 static void KERNEL(eig_single_matrix)(const smm_call *call, intptr_t q, bool vectors) {
     const intptr_t n = call->n;
-    eig_stack x = eig_alone(n, vectors);
+    eig_stack x = eig_single_stack(n, vectors);
     pair w[SMM_MAX_ORDER], *const v = x.single->v;
     const vec times = KERNEL(eig_triangularise)(call, q, &x, w, 1, true), zero = lane_set(0);
     const strides s = strides_of(&call->eig.v);
@@ -341,8 +341,8 @@ static void KERNEL(schur_lanes)(const smm_call *call, intptr_t first, intptr_t l
     }
 }
 
-INLINE void schur_store_alone(smm_operand to, intptr_t q, const eig_stack *x, elem *factor, vec times,
-                              bool transposed) {
+INLINE void schur_store_single(smm_operand to, intptr_t q, const eig_stack *x, elem *factor, vec times,
+                               bool transposed) {
     const elem_matrix a = {factor, x->n, x->n, x->step};
     for (intptr_t e = 0; e < a.m * a.step; e++) factor[e] = elem_add(elem_scale(factor[e], times), elem_set(0));
     const intptr_t row = to.row;
@@ -353,11 +353,11 @@ INLINE void schur_store_alone(smm_operand to, intptr_t q, const eig_stack *x, el
 static void KERNEL(schur_single)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) {
     (void)cold;
     for (intptr_t q = first; q < last; q++) {
-        eig_stack x = eig_alone(call->n, true);
+        eig_stack x = eig_single_stack(call->n, true);
         pair w[SMM_MAX_ORDER];
         const vec times = KERNEL(eig_triangularise)(call, q, &x, w, 1, false);
         const mask has = lane_equal(times, times);
-        schur_store_alone(call->schur.t, q, &x, x.h, times, false);
-        schur_store_alone(call->schur.z, q, &x, x.z, lane_select(has, lane_set(1), times), true);
+        schur_store_single(call->schur.t, q, &x, x.h, times, false);
+        schur_store_single(call->schur.z, q, &x, x.z, lane_select(has, lane_set(1), times), true);
     }
 }
