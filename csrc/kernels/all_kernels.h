@@ -43,6 +43,7 @@
 #include "cholesky/cholesky_lanes.h"
 #include "cholesky/triangular_lanes.h"
 #include "cholesky/cholesky_single.h"
+#include "lu/lu_panel.h"
 #include "lu/lu_panels.h"
 #include "refinement/refinement_lanes.h"
 
