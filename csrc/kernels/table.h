@@ -256,7 +256,10 @@ static const smm_kernel schur_list[] = {
     ROW(schur_single, 0, 0, 0, eig_single_needs, SMM_MEMORY),
     ROW(schur_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
 };
-ONE(sqrtm_lanes, SMM_MEMORY);
+static const smm_kernel sqrtm_list[] = {
+    ROW(sqrtm_single, 0, 0, 0, sqrtm_single_needs, SMM_MEMORY),
+    ROW(sqrtm_lanes, 0, 0, 0, any_needs, SMM_MEMORY),
+};
 ONE_WITH_WORKSPACE(tridiagonal_lanes);
 ONE_WITH_WORKSPACE(banded_lanes);
 ONE_WITH_WORKSPACE(banded_pos_lanes);
@@ -293,7 +296,7 @@ const smm_kernels NAME(kernels, ISA, DTYPE) = {
               [SMM_OP_EIG] = LIST(eig_list),
               [SMM_OP_EIGVALS] = LIST(eigvals_list),
               [SMM_OP_SCHUR] = LIST(schur_list),
-              [SMM_OP_SQRTM] = LIST(sqrtm_lanes_list),
+              [SMM_OP_SQRTM] = LIST(sqrtm_list),
               [SMM_OP_EXPM] = LIST(expm_lanes_list),
               [SMM_OP_SVD] = LIST(svd_list),
               [SMM_OP_SVD_FULL] = LIST(svd_list),

@@ -93,6 +93,7 @@ def test_few_matrices_do_not_leave_lanes_empty(name, dtype):
         ("eig_single", smallmm.eig, 9),
         ("eigvals_single", smallmm.eigvals, 17),
         ("schur_single", smallmm.schur, 9),
+        ("sqrtm_single", smallmm.sqrtm, 17),
         ("matmul_strided", smallmm.matmul, 5),
         ("matmul_rows", smallmm.matmul, 8),
     ],

@@ -633,7 +633,8 @@ static void test_single(void) {
         [SMM_OP_QR] = "qr_single",        [SMM_OP_QR_R] = "qr_single",           [SMM_OP_QR_RAW] = "qr_single",
         [SMM_OP_EIGH] = "eigh_single",    [SMM_OP_EIGVALSH] = "eigvalsh_single", [SMM_OP_SVD] = "svd_single",
         [SMM_OP_SVD_FULL] = "svd_single", [SMM_OP_SVDVALS] = "svd_single",       [SMM_OP_CHOLESKY] = "cholesky_single",
-        [SMM_OP_EIG] = "eig_single",      [SMM_OP_EIGVALS] = "eigvals_single",   [SMM_OP_SCHUR] = "schur_single"};
+        [SMM_OP_EIG] = "eig_single",      [SMM_OP_EIGVALS] = "eigvals_single",   [SMM_OP_SCHUR] = "schur_single",
+        [SMM_OP_SQRTM] = "sqrtm_single"};
     static const intptr_t shapes[][2] = {{1, 1},   {2, 2},   {3, 3},   {7, 7},   {8, 8},   {9, 9},     {17, 17},
                                          {31, 31}, {33, 33}, {47, 47}, {65, 65}, {20, 50}, {50, 20},   {33, 7},
                                          {7, 33},  {128, 3}, {5, 127}, {61, 60}, {96, 97}, {127, 127}, {128, 128}};

@@ -33,7 +33,7 @@ typedef struct eig_single {
     elem h[SINGLE_ELEMENTS], transposed[SINGLE_ELEMENTS], z[SINGLE_ELEMENTS];
     elem turns[EIG_BULGE][SINGLE_STEP], strip[SMM_MAX_ORDER * SINGLE_STRIP];
     single_workspace workspace;
-    pair v[SMM_MAX_ORDER];
+    pair v[SMM_MAX_ORDER], u[PARTS > 1 ? 1 : SINGLE_ELEMENTS]; /* an eigenvector; a root */
 } eig_single;
 _Static_assert(sizeof(eig_single) <= SMM_KERNEL_WORKSPACE, "workspace of eig_single");
 
