@@ -74,7 +74,8 @@ static void put_product(const smm_call *call, intptr_t q, const schur *x, double
 }
 
 /* Of a real matrix by way of the complex triangle: the block (a b; c a), of which b c is negative, has the eigenvalues
- * a + iw and a - iw, w^2 = -b c, and the vector (b; iw). Without a negative eigenvalue the root is real. */
+ * a + iw and a - iw, w^2 = -b c, and the vector (b; iw), and becomes (a + iw, b + c; 0, a - iw). Without a negative
+ * eigenvalue the root is real. */
 intptr_t smm_put_root(const smm_call *call, intptr_t q, schur *x, double back, bool bad) {
     const smm_dtype t = x->t;
     double c[SMM_MAX_ORDER], s[SMM_MAX_ORDER], root = round_in(t, sqrt(back));
@@ -92,7 +93,8 @@ intptr_t smm_put_root(const smm_call *call, intptr_t q, schur *x, double back, b
         c[k] = copysign(round_in(t, of_b / size), above);
         s[k] = round_in(t, of_c / size);
         turn_block(x, k, c[k], s[k]);
-        x->h[k][k] = (number){a, w}, x->h[k + 1][k + 1] = (number){a, -w}, x->h[k + 1][k] = real(0);
+        x->h[k][k] = (number){a, w}, x->h[k][k + 1] = real(round_in(t, above + below));
+        x->h[k + 1][k] = real(0), x->h[k + 1][k + 1] = (number){a, -w};
     }
     for (intptr_t k = 0; k < x->n && !bad; k++) negative += x->h[k][k].im == 0 && x->h[k][k].re < 0;
     if (!bad) without = to_root(x);

@@ -111,7 +111,8 @@ def _of_schur_form(op: str, xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any
 
 def _triangular(xp: Any, t: Any, z: Any) -> tuple[Any, Any, Any]:
     """The complex Schur form of a real one, and how many real eigenvalues are negative. A block (a b; c a)
-    has the eigenvalues a + i w and a - i w, w^2 = -b c, and (b, i w) is an eigenvector."""
+    has the eigenvalues a + i w and a - i w, w^2 = -b c, and (b, i w) is an eigenvector. It becomes
+    (a + i w, b + c; 0, a - i w): errors of rounding a would be large beside small w."""
     n = t.shape[-1]
     diagonal = xp.linalg.diagonal(t)
     none = xp.zeros_like(diagonal[..., :1])
@@ -133,5 +134,9 @@ def _triangular(xp: Any, t: Any, z: Any) -> tuple[Any, Any, Any]:
     above = constant(xp, np.tri(n, k=-1), b) == 0
     t = xp.where(above, t, xp.zeros_like(t))
     t = triangles.with_diagonal(xp, t, joined(xp, diagonal, w - before[1]))
+    if n > 1:
+        beside = joined(xp, b + c, xp.zeros_like(b))[..., :-1]
+        beside = xp.where(first[..., :-1], beside, xp.linalg.diagonal(t, offset=1))
+        t = triangles.with_diagonal(xp, t, beside, 1)
     negative = count(xp, (diagonal < 0) & ~(first | second))
     return t, batched_matmul(z, turn), cast(xp, negative, "int32")

@@ -216,6 +216,22 @@ class TestRoots:
             assert not whole[:4].imag.any()
         np.testing.assert_allclose(smallmm.sqrtm(turn) @ smallmm.sqrtm(turn), turn, atol=1e-6)
 
+    @pytest.mark.parametrize("w", [1e-3, 1e-6, 1e-9, 1e-12])
+    def test_near_the_negative_axis(self, dtype, w, rng):
+        """Pairs of eigenvalues a + iw and a - iw: no error of the size of a is divided by w."""
+        u = unit_roundoff(np.dtype(dtype))
+        block = np.array([[-1, w], [-w, -1]], dtype)
+        np.testing.assert_allclose(smallmm.sqrtm(block), [[w / 2, 1], [-1, w / 2]], rtol=max(8 * u, w))
+        expected = [[w * w / 2, np.pi - w], [w - np.pi, w * w / 2]]
+        np.testing.assert_allclose(smallmm.logm(block), expected, rtol=max(8 * u, w))
+        a = np.zeros((20, 6, 6))
+        for k, d in zip((0, 2, 4), (1, 2, 5), strict=True):
+            a[:, k : k + 2, k : k + 2] = [[-d, 3 * w], [-w, -d]]
+        q, _ = np.linalg.qr(rng.standard_normal((20, 6, 6)))
+        a = np.concatenate([a, q @ a @ q.mT]).astype(dtype)
+        x, given = exactly(smallmm.sqrtm(a), a)
+        assert (norm1(x @ x - given) <= bound("sqrtm", 6, dtype) * norm1(x) ** 2).all()
+
 
 class TestOfGeneral:
     @pytest.mark.parametrize("n", [1, 2, 3, 5])

@@ -26,7 +26,7 @@ template <class W> __device__ inline void turn_block(W &x, int k, T c, T s) {
 }
 
 /* A block (a b; c a), of which b c is negative, has the eigenvalues a + iw and a - iw, w^2 = -b c, and the vector
- * (b; iw). */
+ * (b; iw). It becomes (a + iw, b + c; 0, a - iw). */
 template <class W> __device__ inline void begin_blocks(W &x) {
     EACH(int e = lane(); e < N * N; e += LANES) {
         const int at = e / N * ROW + e % N;
@@ -42,7 +42,8 @@ template <class W> __device__ inline void begin_blocks(W &x) {
         turn_block(x, k, c, s);
         if (lane() == 0) {
             x.c[k] = c, x.s[k] = s;
-            x.u[k * (ROW + 1)] = {a, w}, x.u[(k + 1) * (ROW + 1)] = {a, -w}, x.u[(k + 1) * ROW + k] = {0, 0};
+            x.u[k * (ROW + 1)] = {a, w}, x.u[k * (ROW + 1) + 1] = {b + below, 0};
+            x.u[(k + 1) * ROW + k] = {0, 0}, x.u[(k + 1) * (ROW + 1)] = {a, -w};
         }
         sync_lanes();
     }

@@ -58,7 +58,9 @@ INLINE void sqrtm_turn_block(const sqrtm_stack *x, intptr_t k, vec c, vec s) {
     for (intptr_t i = 0; i <= k + 1; i++) sqrtm_turn_numbers(x, c, lane_negate(s), i, k, 0, 1);
 }
 
-/* A block, of which b c is negative, has the eigenvalues a + iw and a - iw, w^2 = -b c, and the vector (b; iw). */
+/* A block, of which b c is negative, has the eigenvalues a + iw and a - iw, w^2 = -b c, and the vector (b; iw). It
+ * becomes (a + iw, b + c; 0, a - iw), as a is on the whole diagonal. Rounding a in the turn would give an error that
+ * the root divides by the sum of two roots, which is small near the negative axis. */
 INLINE void sqrtm_begin_block(sqrtm_stack *x, intptr_t k) {
     const vec zero = lane_set(0);
     const vec a = sqrtm_get(x, k, k).re, b = sqrtm_get(x, k, k + 1).re, c = sqrtm_get(x, k + 1, k).re;
@@ -72,6 +74,7 @@ INLINE void sqrtm_begin_block(sqrtm_stack *x, intptr_t k) {
     x->s[k] = lane_select(has, lane_div(of_c, size), zero);
     sqrtm_turn_block(x, k, x->c[k], x->s[k]);
     sqrtm_put(x, k, k, pair_select(has, (pair){a, w}, sqrtm_get(x, k, k)));
+    sqrtm_put(x, k, k + 1, pair_select(has, (pair){lane_add(b, c), zero}, sqrtm_get(x, k, k + 1)));
     sqrtm_put(x, k + 1, k + 1, pair_select(has, (pair){a, lane_negate(w)}, sqrtm_get(x, k + 1, k + 1)));
     sqrtm_put(x, k + 1, k, (pair){zero, zero});
 }
