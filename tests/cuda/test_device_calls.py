@@ -1,4 +1,4 @@
-"""Tests that only run on a GPU call helpers with arguments that these take: a renaming elsewhere must not wait
+"""Tests that only run on a GPU call helpers with arguments that these take. A change elsewhere must not wait
 for a GPU to be noticed."""
 
 import ast
