@@ -29,6 +29,11 @@ constexpr int WIDEST = VECTOR * sizeof(T) / sizeof(Element);
 __host__ __device__ constexpr int widest_of(int length) {
     return length % WIDEST == 0 ? WIDEST : length % 2 == 0 ? max_of(WIDEST / 2, 1) : 1;
 }
+/* The same of elements as memory holds them, of which those that are converted are narrower. */
+constexpr int WIDEST_STORED = 16 / sizeof(Stored);
+__host__ __device__ constexpr int widest_stored_of(int length) {
+    return length % WIDEST_STORED == 0 ? WIDEST_STORED : widest_of(length);
+}
 
 /* As factor_of: a number that matrix q has of an operand. */
 __device__ inline Element coefficient(const smm_cuda_args &args, int which, long long q) {

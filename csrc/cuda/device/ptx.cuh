@@ -107,17 +107,22 @@ __device__ inline unsigned short to_f16(float x) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bits;
 }
-__device__ inline float of_bf16(unsigned short bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+/* In one instruction for either half of a register, where a shift of the upper one takes two. */
+__device__ inline float of_bf16(unsigned short bits) {
+    float x;
+    asm("mov.b32 %0, {%1, %2};" : "=f"(x) : "h"(static_cast<unsigned short>(0)), "h"(bits));
+    return x;
+}
 __device__ inline unsigned short to_bf16(float x) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
     return bits;
 }
 
-/* 2, 4 or 8 bytes of global memory that nobody writes before they are used, so that they may be read at any time before
+/* 2, 4, 8 or 16 bytes of global memory that nobody writes before they are used, so that they may be read at any time before
  * that: ahead of writes to shared memory, too, which could not be told from memory otherwise. */
 template <class X> __device__ inline X load_stored(const void *from) {
-    static_assert(sizeof(X) == 2 || sizeof(X) == 4 || sizeof(X) == 8, "");
+    static_assert(sizeof(X) == 2 || sizeof(X) == 4 || sizeof(X) == 8 || sizeof(X) == 16, "");
     X x;
     if constexpr (sizeof(X) == 2) {
         unsigned short bits;
@@ -127,9 +132,15 @@ template <class X> __device__ inline X load_stored(const void *from) {
         unsigned bits;
         asm("ld.global.u32 %0, [%1];" : "=r"(bits) : "l"(from));
         memcpy(&x, &bits, sizeof x);
-    } else {
+    } else if constexpr (sizeof(X) == 8) {
         uint2 bits;
         asm("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(bits.x), "=r"(bits.y) : "l"(from));
+        memcpy(&x, &bits, sizeof x);
+    } else {
+        uint4 bits;
+        asm("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+            : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
+            : "l"(from));
         memcpy(&x, &bits, sizeof x);
     }
     return x;

@@ -11,7 +11,7 @@
 constexpr int THREADS = SMM_THREADS, MATRICES = SMM_MATRICES;
 static_assert(SMM_SHARED == 0, "the plan counts otherwise");
 constexpr int LENGTH_A = A_BY_ROWS ? K : M, LENGTH_B = B_BY_ROWS ? N : K;
-typedef Tile<widest_of(LENGTH_A), LENGTH_A, widest_of(LENGTH_B), LENGTH_B, widest_of(N)> TileC;
+typedef Tile<widest_stored_of(LENGTH_A), LENGTH_A, widest_stored_of(LENGTH_B), LENGTH_B, widest_stored_of(N)> TileC;
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / TILES;

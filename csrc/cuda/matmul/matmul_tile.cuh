@@ -9,8 +9,8 @@ constexpr int ROW_TILES = ceil_div(M, ROWS), COL_TILES = ceil_div(N, COLS), TILE
 
 /* WA, WB, WC: widths of vectors along the lines of A, B and C; PA, PB: elements from line to line. */
 template <int WA, int PA, int WB, int PB, int WC> struct Tile {
-    static constexpr int VR = A_BY_ROWS ? 1 : min_of(WA, widest_of(ROWS));
-    static constexpr int VC = B_BY_ROWS ? min_of(WB, widest_of(COLS)) : 1;
+    static constexpr int VR = A_BY_ROWS ? 1 : min_of(WA, widest_stored_of(ROWS));
+    static constexpr int VC = B_BY_ROWS ? min_of(WB, widest_stored_of(COLS)) : 1;
     static constexpr int VO = min_of(VC, WC); /* of vectors of the output */
     static constexpr int KA = A_BY_ROWS ? WA : 1, KB = B_BY_ROWS ? 1 : WB, STEP = max_of(KA, KB);
 

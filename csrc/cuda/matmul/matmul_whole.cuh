@@ -12,16 +12,17 @@ static_assert(SMM_SHARED == 0, "the plan counts otherwise");
 
 /* Elements of EACH matrices; those of matrices beyond the batch are not touched. */
 template <int ELEMENTS> __device__ inline void read(Element (&x)[EACH * ELEMENTS], const Stored *from, int count) {
-    static_assert(EACH * ELEMENTS % WIDEST == 0, "whole vectors");
+    constexpr int WIDTH = widest_stored_of(EACH * ELEMENTS);
+    static_assert(WIDTH >= WIDEST, "whole vectors");
 #pragma unroll
-    for (int e = 0; e < EACH * ELEMENTS; e += WIDEST) {
+    for (int e = 0; e < EACH * ELEMENTS; e += WIDTH) {
         if (count == EACH) {
-            const Vector<WIDEST, Element> v = load<WIDEST>(from + e);
+            const Vector<WIDTH, Element> v = load<WIDTH>(from + e);
 #pragma unroll
-            for (int j = 0; j < WIDEST; j++) x[e + j] = v.x[j];
+            for (int j = 0; j < WIDTH; j++) x[e + j] = v.x[j];
         } else {
 #pragma unroll
-            for (int j = 0; j < WIDEST; j++) x[e + j] = e + j < count * ELEMENTS ? Element(from[e + j]) : element_of(0);
+            for (int j = 0; j < WIDTH; j++) x[e + j] = e + j < count * ELEMENTS ? Element(from[e + j]) : element_of(0);
         }
     }
 }
@@ -49,16 +50,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_cons
                 c[q * M * N + i * N + j] = sum;
             }
     Stored *to = static_cast<Stored *>(args.operand[SMM_C].data) + first * (M * N);
+    constexpr int WIDTH = widest_stored_of(EACH * M * N);
 #pragma unroll
-    for (int e = 0; e < EACH * M * N; e += WIDEST) {
-        Vector<WIDEST, Element> v;
+    for (int e = 0; e < EACH * M * N; e += WIDTH) {
+        Vector<WIDTH, Element> v;
 #pragma unroll
-        for (int j = 0; j < WIDEST; j++) v.x[j] = c[e + j];
+        for (int j = 0; j < WIDTH; j++) v.x[j] = c[e + j];
         if (count == EACH)
-            store<WIDEST>(to + e, v);
+            store<WIDTH>(to + e, v);
         else
 #pragma unroll
-            for (int j = 0; j < WIDEST; j++)
+            for (int j = 0; j < WIDTH; j++)
                 if (e + j < count * M * N) to[e + j] = v.x[j];
     }
 }
