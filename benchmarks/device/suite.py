@@ -122,6 +122,8 @@ class Stack:
         self.outputs: tuple[Any, ...] = (None,) * getattr(_core, self.gufunc).nout
         outputs = self()
         self.outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        if problem.get("order_c"):
+            self.outputs = tuple(x.mT.contiguous().mT if x.ndim == 3 else x for x in self.outputs)
 
     @staticmethod
     def factors(op: str, a: Any) -> Any:

@@ -40,7 +40,7 @@ from ..device.suite import (
 from ..records import commit
 
 TUNED = Path(tuned.__file__).parent / "tuned"
-LAYOUT = ("order_a", "order_b", "source_a", "source_b")
+LAYOUT = ("order_a", "order_b", "source_a", "source_b", "order_c")
 SMALL_BATCHES = (100, 1000)
 FINALISTS = 4
 Row = dict[str, Any]
@@ -92,9 +92,7 @@ def main() -> None:
         "--nrhs", type=int, nargs="*", default=[1], help="right-hand sides of solves; 0: as many as rows"
     )
     parser.add_argument("--dtypes", nargs="*", default=["f32", "f64"])
-    parser.add_argument(
-        "--layouts", nargs="*", default=["0000"], help="order_a, order_b, source_a, source_b: 0 or 1"
-    )
+    parser.add_argument("--layouts", nargs="*", default=["00000"], help=f"{', '.join(LAYOUT)}: 0 or 1")
     parser.add_argument(
         "--small", type=int, nargs="*", default=[0], help="1: for batches too small to fill a GPU"
     )
@@ -188,7 +186,7 @@ def write_tables(folder: Path, device: str, arch: int, run: Row, best: list[Row]
 
 
 def key(row: Row) -> tuple[Any, ...]:
-    return tuple(row[x] for x in ("op", "small", *LAYOUT, "dtype", "m", "k", "n"))
+    return tuple({"order_c": 0, **row}[x] for x in ("op", "small", *LAYOUT, "dtype", "m", "k", "n"))
 
 
 if __name__ == "__main__":

@@ -205,9 +205,10 @@ static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
         (row->form ^ p->form) & (SMM_TRANSPOSED | SMM_TENSOR))
         return -1;
     return 4 * (row->small == p->small && row->load == p->load) + 2 * (row->source_a == p->source_a) +
-           2 * (row->source_b == p->source_b) + (row->order_a == p->order_a) + (row->order_b == p->order_b);
+           2 * (row->source_b == p->source_b) + (row->order_a == p->order_a) + (row->order_b == p->order_b) +
+           (row->order_c == p->order_c);
 }
-enum { ALIKE = 4 + 2 + 2 + 1 + 1 }; /* in all of it */
+enum { ALIKE = 4 + 2 + 2 + 1 + 1 + 1 }; /* in all of it */
 
 /* A row that the user's tuning found is for the device and the layout that it was measured with. */
 static bool is_own(const smm_cuda_row *row, const smm_cuda_problem *p, const smm_cuda_device *device) {

@@ -61,11 +61,24 @@ template <int WIDTH, class X> __device__ inline Vector<WIDTH> load(const X *from
     for (int e = 0; e < WIDTH; e++) v.x[e] = stored.x[e];
     return v;
 }
+/* As store_global: in one access. */
+template <class Bits> __device__ inline void store_bits(void *to, const void *from) {
+    Bits bits;
+    memcpy(&bits, from, sizeof bits);
+    __stwb(static_cast<Bits *>(to), bits);
+}
 template <int WIDTH, class X> __device__ inline void store(X *to, Vector<WIDTH> v) {
     Vector<WIDTH, X> stored;
 #pragma unroll
     for (int e = 0; e < WIDTH; e++) stored.x[e] = v.x[e];
-    *reinterpret_cast<Vector<WIDTH, X> *>(to) = stored;
+    if constexpr (sizeof stored == 16)
+        store_bits<uint4>(to, &stored);
+    else if constexpr (sizeof stored == 8)
+        store_bits<uint2>(to, &stored);
+    else if constexpr (sizeof stored == 4)
+        store_bits<unsigned>(to, &stored);
+    else
+        *to = stored.x[0];
 }
 template <int WIDTH, class X> __device__ inline void store_global(X *to, Vector<WIDTH> v) { store<WIDTH>(to, v); }
 template <int WIDTH, bool SHARED_BY_ALL = false, class X> __device__ inline void copy(T *to, const X *from) {

@@ -28,8 +28,8 @@ COUNT = 69  # matrices, at most: as a rule more than a block takes, and its last
 LARGE = (33, 40, 47, 48, 63, 64, 65, 96, 100, 127, 128)  # orders for which a matrix has a block, and
 COUNT_OF_LARGE = 5  # as many matrices
 SPACE = {  # of every parameter of kernels.def, of which a kernel has some
-    "rows": (0, 1, 2, 4),
-    "cols": (0, 1, 2, 4),
+    "rows": (0, 1, 2, 4, 8),
+    "cols": (0, 1, 2, 4, 8),
     "blocked": (0, 1),
     "groups": (1, 2, 4),
     "lanes": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
