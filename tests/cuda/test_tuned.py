@@ -124,6 +124,17 @@ def test_halves_have_the_rows_of_float32_after_their_own(tune, tmp_path, dtype):
     assert planned("NVIDIA H200", 90, half) == ("NVIDIA H100", 64)
 
 
+def test_results_by_columns_have_their_rows_first(tune, tmp_path):
+    by_columns = {**PROBLEM, "order_c": 1}
+    write(tmp_path, "NVIDIA H200", 90, [row_of(32)])
+    tune(_tuned.load(tmp_path).rows)
+    assert planned("NVIDIA H200", 90, by_columns) == ("NVIDIA H200", 32)
+    write(tmp_path, "NVIDIA H200", 90, [row_of(32), row_of(64, by_columns)])
+    tune(_tuned.load(tmp_path).rows)
+    assert planned("NVIDIA H200", 90, by_columns) == ("NVIDIA H200", 64)
+    assert planned("NVIDIA H200", 90) == ("NVIDIA H200", 32)
+
+
 def test_a_partly_tuned_device_takes_the_rest_from_the_nearest(tune, tmp_path):
     three = {**PROBLEM, "m": 3, "n": 3}
     write(tmp_path, "NVIDIA H200", 90, [row_of(32), row_of(64, three)])
