@@ -80,7 +80,8 @@ def same_bits(x: Any, y: Any) -> bool:
     """Of NaN, too, which comes of singular matrices: of order 1 a batch has some."""
     import torch
 
-    integers = torch.int16 if x.element_size() == 2 else torch.int32
+    x, y = (torch.view_as_real(z) if z.is_complex() else z for z in (x, y))
+    integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
     return torch.equal(x.view(integers), y.view(integers))
 
 

@@ -108,12 +108,15 @@ def candidates_of_product(problem: Row, shared: int, effort: int) -> list[Row]:
             consider(kernel="matmul_staged", rows=rows, cols=cols, threads=threads, pad=pad, **{"async": 0})
     if line <= 128:
         vector = 16 // size
-        for rows, cols, threads, unroll in itertools.product(
-            (1, 2, 4, 8), (vector, 2 * vector, n), (64, 128, 256), (0,) if n < 16 else (0, 5)
+        for rows, cols, threads, unroll, ahead in itertools.product(
+            dict.fromkeys((1, 2, 4, 8, m // 4 or 1, m // 2 or 1)),
+            (vector, 2 * vector, n),
+            (64, 128, 256),
+            (0,) if n < 16 else (0, 5),
+            (0,) if n < 8 else (0, 1),
         ):
-            consider(
-                kernel="matmul_direct", rows=min(rows, m), cols=min(cols, n), threads=threads, unroll=unroll
-            )
+            shape = {"rows": min(rows, m), "cols": min(cols, n), "threads": threads}
+            consider(kernel="matmul_direct", **shape, unroll=unroll, ahead=ahead)
     for groups, threads in itertools.product(*KERNELS["matmul_whole"].values()):
         consider(kernel="matmul_whole", groups=groups, threads=threads)
     if problem.get("source_a", 0) + problem.get("source_b", 0) == 1:

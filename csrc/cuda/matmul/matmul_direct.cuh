@@ -14,7 +14,11 @@ constexpr int LENGTH_A = A_BY_ROWS ? K : M, LENGTH_B = B_BY_ROWS ? N : K;
 typedef Tile<widest_stored_of(LENGTH_A), LENGTH_A, widest_stored_of(LENGTH_B), LENGTH_B, widest_stored_of(N)> TileC;
 
 extern "C" __global__ void __launch_bounds__(THREADS) SMM_NAME(const __grid_constant__ smm_cuda_args args) {
-    const long long q = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / TILES;
+    const long long first = static_cast<long long>(blockIdx.x) * MATRICES, q = first + threadIdx.x / TILES;
+    if (threadIdx.x < 32) {
+        fetch_ahead<SMM_SOURCE_A, MATRICES, M * K>(args, args.operand[SMM_A], first);
+        fetch_ahead<SMM_SOURCE_B, MATRICES, K * N>(args, args.operand[SMM_B], first);
+    }
     if (threadIdx.x >= MATRICES * TILES || q >= args.batch) return;
     TileC tile;
     tile.row_tile = threadIdx.x % TILES / COL_TILES;
