@@ -204,26 +204,27 @@ static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
         row->k != p->k || row->n != p->n || row->tiled != p->tiled ||
         (row->form ^ p->form) & (SMM_TRANSPOSED | SMM_TENSOR))
         return -1;
-    return 4 * (row->small == p->small && row->load == p->load) + 2 * (row->source_a == p->source_a) +
-           2 * (row->source_b == p->source_b) + (row->order_a == p->order_a) + (row->order_b == p->order_b) +
-           (row->order_c == p->order_c);
+    return 8 * (row->small == p->small && row->load == p->load) + 4 * (row->source_a == p->source_a) +
+           4 * (row->source_b == p->source_b) + 2 * (row->order_a == p->order_a) + 2 * (row->order_b == p->order_b) +
+           2 * (row->order_c == p->order_c) + (row->dtype == p->dtype);
 }
-enum { ALIKE = 4 + 2 + 2 + 1 + 1 + 1 }; /* in all of it */
+enum { ALIKE = 8 + 4 + 4 + 2 + 2 + 2 + 1 }; /* in all of it */
 
 /* A row that the user's tuning found is for the device and the layout that it was measured with. */
 static bool is_own(const smm_cuda_row *row, const smm_cuda_problem *p, const smm_cuda_device *device) {
-    return alikeness(&row->problem, p) == ALIKE && row->problem.dtype == p->dtype && row->problem.lower == p->lower &&
-           distance(row, device) == 0;
+    return alikeness(&row->problem, p) == ALIKE && row->problem.lower == p->lower && distance(row, device) == 0;
 }
 
 /* Of the rows of the nearest device for these sizes, the one whose layout is most alike. Its parameters may not fit, if
- * operands are strided, unaligned, or larger than this device's shared memory allows. */
+ * operands are strided, unaligned, or larger than this device's shared memory allows. For types that are only stored, a
+ * row that differs is like one of another device: one of float32 may have been measured with their layout. */
 static void tuned_for(const smm_cuda_problem *p, const smm_cuda_device *device, smm_cuda_kernel *kernel) {
     int best = -1, nearest = 0;
     for (size_t i = 0; i < tuned_count; i++) {
-        const int other_type = tuned[i].problem.dtype == p->dtype ? 0 : LONGEST_NAME; /* like another device */
         const int alike = alikeness(&tuned[i].problem, p);
-        const int far = tuned[i].by_user ? -1 : distance(&tuned[i], device) + other_type;
+        const bool stored = smm_dtypes[p->dtype].computed != p->dtype;
+        const int differs = stored && alike < ALIKE ? LONGEST_NAME : 0;
+        const int far = tuned[i].by_user ? -1 : distance(&tuned[i], device) + differs;
         smm_cuda_parameters x = tuned[i].parameters;
         smm_cuda_grid grid;
         if (tuned[i].by_user && !is_own(&tuned[i], p, device)) continue;

@@ -124,6 +124,18 @@ def test_halves_have_the_rows_of_float32_after_their_own(tune, tmp_path, dtype):
     assert planned("NVIDIA H200", 90, half) == ("NVIDIA H100", 64)
 
 
+@pytest.mark.parametrize("layout", [{"small": 1}, {"order_b": 1}, {"source_a": 1}], ids=str)
+def test_halves_have_the_rows_of_float32_with_their_layout_before_their_own_with_another(
+    tune, tmp_path, layout
+):
+    half, single = {**PROBLEM, "dtype": "f16"}, {**PROBLEM, "dtype": "f32"}
+    write(tmp_path, "NVIDIA H200", 90, [row_of(32, single), row_of(64, half), row_of(128, single, **layout)])
+    tune(_tuned.load(tmp_path).rows)
+    assert planned("NVIDIA H200", 90, half) == ("NVIDIA H200", 64)
+    assert planned("NVIDIA H200", 90, half | layout) == ("NVIDIA H200", 128)
+    assert planned("NVIDIA H200", 90, half | {"order_a": 1}) == ("NVIDIA H200", 64)
+
+
 def test_results_by_columns_have_their_rows_first(tune, tmp_path):
     by_columns = {**PROBLEM, "order_c": 1}
     write(tmp_path, "NVIDIA H200", 90, [row_of(32)])
