@@ -173,11 +173,15 @@ bool smm_systems_shared_fits(const smm_cuda_problem *p, const smm_cuda_parameter
     return true;
 }
 
-/* A row for each lane of a warp. Blocks are of few threads where several of them fit a multiprocessor. */
+/* A row for each lane of a warp, but the smallest complex matrices in a thread's registers; of few of them, lanes take
+ * less time from order 3 on (H200, November 2026). Blocks are of few threads where several of them fit a
+ * multiprocessor. */
 void smm_systems_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     enum { SEVERAL_BYTES = 20 << 10 }; /* of a matrix */
     const bool by_block = by_blocks(p), several = rows_of(p) * p->n * bytes_of(p) <= SEVERAL_BYTES;
-    const int lanes = !by_block ? min_of(power_of_two(rows_of(p)), 32) : several && !p->small ? 64 : 128;
+    const bool is_one = smm_is_complex(p->dtype) && rows_of(p) == p->n && p->k <= 1; /* with one right-hand side */
+    const bool alone = is_one && p->n <= (p->small ? 2 : bytes_of(p) == 8 ? 4 : 3);
+    const int lanes = alone ? 1 : !by_block ? min_of(power_of_two(rows_of(p)), 32) : several && !p->small ? 64 : 128;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_systems_shared,
                                .lanes = lanes,
                                .panel = !by_block           ? 0

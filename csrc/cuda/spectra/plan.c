@@ -29,7 +29,8 @@ double smm_eigh_shared_workspace(const smm_cuda_problem *p, const smm_cuda_param
 }
 
 void smm_eigh_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const int rows = p->n > 16 ? 2 : 4; /* of a lane: as the tuner chose for most orders (H100, November 2026) */
+    /* Of a lane: as the tuner chose for most orders (H100), and for few complex matrices (H200, November 2026). */
+    const int rows = p->small && smm_is_complex(p->dtype) ? 1 : p->n > 16 ? 2 : 4;
     int lanes = 1;
     while (!is_few(p, lanes) && lanes * rows < p->n) lanes *= 2;
     if (smm_cuda_is_large_matrix(p)) lanes = smm_cuda_lanes_of_large(p->n);
