@@ -119,8 +119,8 @@ __device__ inline unsigned short to_bf16(float x) {
     return bits;
 }
 
-/* 2, 4, 8 or 16 bytes of global memory that nobody writes before they are used, so that they may be read at any time before
- * that: ahead of writes to shared memory, too, which could not be told from memory otherwise. */
+/* 2, 4, 8 or 16 bytes of global memory that nobody writes before they are used, so that they may be read at any time
+ * before that: ahead of writes to shared memory, too, which could not be told from memory otherwise. */
 template <class X> __device__ inline X load_stored(const void *from) {
     static_assert(sizeof(X) == 2 || sizeof(X) == 4 || sizeof(X) == 8 || sizeof(X) == 16, "");
     X x;
