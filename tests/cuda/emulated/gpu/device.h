@@ -178,5 +178,11 @@ struct alignas(16) uint4 {
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline double2 make_double2(double x, double y) { return {x, y}; }
-template <class X> inline void __stwb(X *to, X x) { *to = x; }
+inline void emulated_aligned(const void *x, unsigned bytes) {
+    if (reinterpret_cast<unsigned long long>(x) % bytes) emulated_fail("an address is not aligned");
+}
+template <class X> inline void __stwb(X *to, X x) {
+    emulated_aligned(to, sizeof x);
+    *to = x;
+}
 template <class X> inline X __ldg(const X *from) { return *from; }

@@ -12,10 +12,6 @@ inline unsigned opaque(unsigned x) { return x; }
 template <class X> inline X *opaque(X *global) { return global; }
 inline int zero_after(T) { return 0; }
 
-inline void emulated_aligned(const void *x, unsigned bytes) {
-    if (reinterpret_cast<unsigned long long>(x) % bytes) emulated_fail("an address is not aligned");
-}
-
 /* --- copies --- */
 
 template <int WIDTH, bool SHARED_BY_ALL = false> inline void copy(T *to, const T *from) {
