@@ -198,11 +198,12 @@ static int distance(const smm_cuda_row *row, const smm_cuda_device *device) {
 }
 
 /* How many properties of the layout that a row was measured for the problem shares; negative: the row is of another
- * problem. Types that are only stored have the rows of the type that they are computed in, too. */
+ * problem. Types that are only stored have the rows of the type that they are computed in, too. Rows of results by
+ * columns are for these alone. */
 static int alikeness(const smm_cuda_problem *row, const smm_cuda_problem *p) {
     if (row->op != p->op || (row->dtype != p->dtype && row->dtype != smm_dtypes[p->dtype].computed) || row->m != p->m ||
         row->k != p->k || row->n != p->n || row->tiled != p->tiled ||
-        (row->form ^ p->form) & (SMM_TRANSPOSED | SMM_TENSOR))
+        (row->form ^ p->form) & (SMM_TRANSPOSED | SMM_TENSOR) || row->order_c > p->order_c)
         return -1;
     return 8 * (row->small == p->small && row->load == p->load) + 4 * (row->source_a == p->source_a) +
            4 * (row->source_b == p->source_b) + 2 * (row->order_a == p->order_a) + 2 * (row->order_b == p->order_b) +

@@ -145,6 +145,9 @@ def test_results_by_columns_have_their_rows_first(tune, tmp_path):
     tune(_tuned.load(tmp_path).rows)
     assert planned("NVIDIA H200", 90, by_columns) == ("NVIDIA H200", 64)
     assert planned("NVIDIA H200", 90) == ("NVIDIA H200", 32)
+    write(tmp_path, "NVIDIA H200", 90, [row_of(64, by_columns)])
+    tune(_tuned.load(tmp_path).rows)
+    assert planned("NVIDIA H200", 90)[0] is None
 
 
 def test_a_partly_tuned_device_takes_the_rest_from_the_nearest(tune, tmp_path):
