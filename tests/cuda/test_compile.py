@@ -451,6 +451,7 @@ class TestPlan:
         assert {row["dtype"] for row in rows} >= {"f32", "f64"}
         for row in rows:
             problem = {key: row[key] for key in (*PROBLEM, "arch", "device")}
+            problem["order_c"] = row.get("order_c", 0)
             plan = _core.cuda_plan(problem, ARCHS[90])
             names = ("kernel", *KERNELS[row["kernel"]])
             assert {name: plan[name] for name in names} == {name: row[name] for name in names}
