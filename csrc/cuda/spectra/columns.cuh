@@ -18,9 +18,10 @@ template <int COUNT, int ROWS> __device__ inline void make_unit(Element (&q)[COU
     });
 }
 
-/* Own columns become H q, of v(i), which is 1 at `first`, and zero up to FROM. Of I column `first` is no sum. */
+/* Own columns become H q, of v(i), which is 1 at some place, and zero up to FROM. Column `unit` is that of I with a 1
+ * there, where it is no sum. */
 template <int FROM, int COUNT, int ROWS, class V>
-__device__ inline void reflect_columns(Element (&q)[COUNT][ROWS], V v, Element tau, int first) {
+__device__ inline void reflect_columns(Element (&q)[COUNT][ROWS], V v, Element tau, int unit = -1) {
     Element w[COUNT];
     each_own<COUNT>([&](int r, int) { w[r] = element_of(0); });
 #pragma unroll
@@ -33,7 +34,7 @@ __device__ inline void reflect_columns(Element (&q)[COUNT][ROWS], V v, Element t
     for (int i = FROM; i < ROWS; i++) {
         const Element y = v(i);
         each_own<COUNT>([&](int r, int j) {
-            if (COMPLEX && j == first && i > j)
+            if (COMPLEX && j == unit && i > j)
                 q[r][i] = product(negative(tau), y);
             else
                 q[r][i] = multiply_subtract(y, w[r], q[r][i]);
@@ -41,11 +42,12 @@ __device__ inline void reflect_columns(Element (&q)[COUNT][ROWS], V v, Element t
     }
 }
 
-/* I becomes H_0 H_1 ..., LAST reflectors v(k, i) with their 1 at k + SHIFT, from the last on. */
+/* I becomes H_0 H_1 ..., LAST reflectors v(k, i) with their 1 at k + SHIFT, from the last on: as form_vectors() of
+ * rotations.cuh does, or, without a SHIFT, form_in_place() of reflectors.cuh, whose columns are sums. */
 template <int LAST, int SHIFT, int FROM = 0, int COUNT, int ROWS, class V>
 __device__ inline void form_columns(Element (&q)[COUNT][ROWS], V v, const Element *tau) {
     if constexpr (FROM + STEP < LAST) form_columns<LAST, SHIFT, FROM + STEP>(q, v, tau);
 #pragma unroll 1
     for (int k = min_of(FROM + STEP, LAST) - 1; k >= FROM; k--)
-        reflect_columns<FROM>(q, [&](int i) { return Element(v(k, i)); }, tau[k], k + SHIFT);
+        reflect_columns<FROM>(q, [&](int i) { return Element(v(k, i)); }, tau[k], SHIFT ? k + SHIFT : -1);
 }

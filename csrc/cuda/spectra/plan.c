@@ -151,7 +151,8 @@ void smm_svd_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
 bool smm_svd_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MAX_BYTES = 512 }; /* of these lines */
     const int n = min_of(p->m, p->n), m = max_of(p->m, p->n), size = bytes_of(p);
-    const int lines = max_of(staged_bytes(p, n), round_up(4 * n * size + n * (int)sizeof(int), 2 * size));
+    const int of_lines = n * (3 * size + bytes_of_part(p) + (int)sizeof(int));
+    const int lines = max_of(staged_bytes(p, n), round_up(of_lines, min_of(2 * size, 16)));
     const int work = max_of(m * pitch_of(n), has_vectors(p) ? n * pitch_of(m) : 1);
     const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVDVALS || (p->op == SMM_OP_SVD_FULL && m == n);
     if (!serves || n <= MAX_JACOBI || !phases_fit(p, x, n, round_up(lines + work * size, 16), grid)) return false;

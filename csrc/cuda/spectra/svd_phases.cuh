@@ -1,4 +1,4 @@
-/* svd_phases.cuh: svd.cuh of many matrices of a call, in phases (phases.cuh): A = Q B P^T by lanes that have rows of A
+/* svd_phases.cuh: svd.cuh of many matrices of a call, in phases (phases.cuh): A = Q B P^H by lanes that have rows of A
  * in registers, beside a copy in shared memory, of which they have columns; then P is rotated, and becomes V; then
  * lanes that have columns in registers make A V = U R. The same bits as svd.cuh's.
  *
@@ -20,14 +20,14 @@ constexpr int TALL_PITCH = pitch_of(M);           /* of columns of A V */
 constexpr int WORK = max_of(M * PITCH, VECTORS ? N * TALL_PITCH : 1);
 
 /* Of column j what a reflector from the left takes off below its row, and the one from the right. */
-struct alignas(2 * sizeof(T)) Beside {
-    T w, u;
+struct alignas(min_of(2 * sizeof(Element), 16)) Beside {
+    Element w, u;
 };
 
 /* What the lanes of a matrix work with. */
 struct Lines {
     Beside beside[N];
-    T tau[N];
+    Element tau[N];
     T s[N]; /* singular values, then the diagonal of R */
     int places[N];
 };
@@ -36,8 +36,11 @@ struct alignas(16) Group {
         Lines lines;
         Staged staged[STAGED];
     };
-    T x[WORK]; /* A, then the reflectors from the right in rows, then P; V; A; A V; its reflectors in rows; U */
-    __device__ T *vectors() { return x; }
+    union {
+        Element x[WORK]; /* A, then the reflectors from the right in rows; A; A V; its reflectors in rows; U */
+        Vectors<N> v;    /* P after these; V before A comes back */
+    };
+    __device__ T *vectors() { return v.x; }
 };
 
 struct BidiagonalIteration {
@@ -57,90 +60,91 @@ struct BidiagonalIteration {
     }
 };
 
-/* --- A = Q B P^T --- */
+/* --- A = Q B P^H --- */
 
-/* Step k, which is FROM .. FROM + STEP: column k's reflector of the rows in shared memory, by columns, and row k's;
- * both of the rows in registers, which take their place. */
-template <int FROM> __device__ inline void reduce_row(Group &own, T (&a)[TALL_OWN][N], int k, const Chain &b) {
-    T *const row = own.x + k * PITCH, *const column = own.x + k, *const tau = own.lines.tau + k;
+/* Step k, which is FROM .. FROM + STEP: column k's reflector of the rows in shared memory, by columns, and that of the
+ * conjugate of row k; both of the rows in registers, which take their place. */
+template <int FROM> __device__ inline void reduce_row(Group &own, Element (&a)[TALL_OWN][N], int k, const Chain &b) {
+    Element *const row = own.x + k * PITCH, *const column = own.x + k, *const tau = own.lines.tau + k;
     Beside *const beside = own.lines.beside;
+    const Element nothing = element_of(0);
     make_reflector_together(row + k, PITCH, M - k, tau);
-    T w[OWN];
-    each_own([&](int r, int j) { w[r] = j < N ? row[j] : T(0); });
+    Element w[OWN];
+    each_own([&](int r, int j) { w[r] = j < N ? row[j] : nothing; });
 #pragma unroll 4
     for (int i = k + 1; i < M; i++) {
-        const T v = column[i * PITCH];
+        const Element v = conjugate(column[i * PITCH]);
         each_own([&](int r, int j) { w[r] = multiply_add(v, own.x[i * PITCH + min_of(j, N - 1)], w[r]); });
     }
     each_own([&](int r, int j) {
-        w[r] = product(*tau, w[r]);
-        if (j == k) b.d[k] = row[k];
-        if (j > k && j < N) row[j] = row[j] - w[r];
-        if (j < N) beside[j].w = j > k ? w[r] : T(0);
+        w[r] = product(conjugate(*tau), w[r]);
+        if (j == k) b.d[k] = real_of(row[k]);
+        if (j > k && j < N) row[j] = conjugate(difference_of(row[j], w[r]));
+        if (j < N) beside[j].w = j > k ? w[r] : nothing;
     });
     sync_lanes();
     if (k + 1 == N) return;
     make_reflector_together(row + k + 1, 1, N - k - 1, tau);
     each_own([&](int, int j) {
-        if (j == k + 1) b.e[k] = row[j];
-        const T u = j > k + 1 && j < N ? row[j] : T(j == k + 1);
+        if (j == k + 1) b.e[k] = real_of(row[j]);
+        const Element u = j > k + 1 && j < N ? row[j] : element_of(j == k + 1);
         if (j <= k + 1) row[j] = u;
         if (j < N) beside[j].u = u;
     });
-    T v[TALL_OWN], sum[TALL_OWN];
+    Element v[TALL_OWN], sum[TALL_OWN];
     each_own<TALL_OWN>([&](int r, int i) {
-        v[r] = i > k && i < M ? column[i * PITCH] : T(0);
-        sum[r] = 0;
+        v[r] = i > k && i < M ? column[i * PITCH] : nothing;
+        sum[r] = nothing;
     });
     sync_lanes();
 #pragma unroll
     for (int j = FROM; j < N; j++) {
         const Beside at = beside[j];
         each_own<TALL_OWN>([&](int r, int) {
-            a[r][j] = multiply_add(-v[r], at.w, a[r][j]);
+            a[r][j] = multiply_subtract(v[r], at.w, a[r][j]);
             sum[r] = multiply_add(at.u, a[r][j], sum[r]);
         });
     }
     each_own<TALL_OWN>([&](int r, int) { sum[r] = product(*tau, sum[r]); });
 #pragma unroll
     for (int j = FROM; j < N; j++) {
-        const T u = beside[j].u;
+        const Element u = conjugate(beside[j].u);
         each_own<TALL_OWN>([&](int r, int i) {
-            a[r][j] = multiply_add(-u, sum[r], a[r][j]);
+            a[r][j] = multiply_subtract(u, sum[r], a[r][j]);
             if (i > k && i < M) own.x[i * PITCH + j] = a[r][j];
         });
     }
     sync_lanes();
 }
-template <int FROM = 0> __device__ inline void reduce_rows(Group &own, T (&a)[TALL_OWN][N], const Chain &b) {
+template <int FROM = 0> __device__ inline void reduce_rows(Group &own, Element (&a)[TALL_OWN][N], const Chain &b) {
 #pragma unroll 1
     for (int k = FROM; k < min_of(FROM + STEP, N); k++) reduce_row<FROM>(own, a, k, b);
     if constexpr (FROM + STEP < N) reduce_rows<FROM + STEP>(own, a, b);
 }
 
-/* Columns of N elements in registers to shared memory. */
-template <int HEIGHT> __device__ inline void put_columns(Group &own, const T (&x)[OWN][HEIGHT]) {
+/* put(i, j, y) has the elements of columns in registers, which come to shared memory. */
+template <int HEIGHT, class Put> __device__ inline void put_columns(const Element (&x)[OWN][HEIGHT], Put put) {
     sync_lanes();
     each_own([&](int r, int j) {
 #pragma unroll
         for (int i = 0; i < HEIGHT; i++)
-            if (j < N) own.x[i * PITCH + j] = x[r][i];
+            if (j < N) put(i, j, x[r][i]);
     });
     sync_lanes();
 }
-template <int HEIGHT> __device__ inline void get_columns(const Group &own, T (&x)[OWN][HEIGHT]) {
+template <int HEIGHT, class Get> __device__ inline void get_columns(Element (&x)[OWN][HEIGHT], Get get) {
     each_own([&](int r, int j) {
 #pragma unroll
-        for (int i = 0; i < HEIGHT; i++) x[r][i] = j < N ? own.x[i * PITCH + j] : T(0);
+        for (int i = 0; i < HEIGHT; i++) x[r][i] = j < N ? get(i, j) : element_of(0);
     });
     sync_lanes();
 }
 
-/* B comes to b, and P to own.x. */
+/* B comes to b, and P to own.v. */
 template <class A> __device__ inline T bidiagonalise(Group &own, const A &from, const Chain &b) {
     T scale;
     if (!load_scaled(own.x, from, scale)) return not_a_number();
-    T a[TALL_OWN][N];
+    Element a[TALL_OWN][N];
     each_own<TALL_OWN>([&](int r, int i) {
 #pragma unroll
         for (int j = 0; j < N; j++) a[r][j] = own.x[min_of(i, M - 1) * PITCH + j];
@@ -148,10 +152,10 @@ template <class A> __device__ inline T bidiagonalise(Group &own, const A &from, 
     sync_lanes();
     reduce_rows(own, a, b);
     if constexpr (VECTORS) {
-        T p[OWN][N];
+        Element p[OWN][N];
         make_unit(p);
         form_columns<N - 1, 1>(p, [&](int k, int i) { return own.x[k * PITCH + i]; }, own.lines.tau);
-        put_columns(own, p);
+        put_columns(p, [&](int i, int j, Element y) { own.v.at(i, j) = y; });
     }
     return reciprocal(scale);
 }
@@ -159,16 +163,16 @@ template <class A> __device__ inline T bidiagonalise(Group &own, const A &from, 
 /* --- U --- */
 
 /* A V takes the place of A, some rows at a time; lanes have columns of V. */
-__device__ inline void multiply(Group &own, const T (&v)[OWN][N]) {
+__device__ inline void multiply(Group &own, const Element (&v)[OWN][N]) {
     constexpr int HEIGHT = 4;
 #pragma unroll 1
     for (int first = 0; first < M; first += HEIGHT) {
-        T sum[OWN][HEIGHT];
+        Element sum[OWN][HEIGHT];
 #pragma unroll
         for (int k = 0; k < N; k++)
 #pragma unroll
             for (int i = 0; i < HEIGHT; i++) {
-                const T a = own.x[min_of(first + i, M - 1) * PITCH + k];
+                const Element a = own.x[min_of(first + i, M - 1) * PITCH + k];
                 each_own([&](int r, int) {
                     sum[r][i] = k == 0 ? product(a, v[r][k]) : multiply_add(a, v[r][k], sum[r][i]);
                 });
@@ -183,37 +187,38 @@ __device__ inline void multiply(Group &own, const T (&v)[OWN][N]) {
 }
 
 /* Columns of A V become R; reflectors come to rows of own.x, the diagonal of R to own.lines.s. */
-template <int FROM = 0> __device__ inline void factor_columns(Group &own, T (&x)[OWN][M]) {
+template <int FROM = 0> __device__ inline void factor_columns(Group &own, Element (&x)[OWN][M]) {
 #pragma unroll 1
     for (int k = FROM; k < min_of(FROM + STEP, N); k++) {
-        T *const v = own.x + k * TALL_PITCH, *const tau = own.lines.tau + k;
+        Element *const v = own.x + k * TALL_PITCH, *const tau = own.lines.tau + k;
         each_own([&](int r, int j) {
 #pragma unroll
             for (int i = FROM; i < M; i++)
-                if (j == k) v[i] = i < k ? T(0) : x[r][i];
+                if (j == k) v[i] = i < k ? element_of(0) : x[r][i];
         });
         sync_lanes();
         make_reflector_together(v + k, 1, M - k, tau);
-        if (lane() == 0) own.lines.s[k] = v[k], v[k] = 1;
+        if (lane() == 0) own.lines.s[k] = real_of(v[k]), v[k] = element_of(1);
         sync_lanes();
-        reflect_columns<FROM>(x, [&](int i) { return v[i]; }, *tau, k);
+        reflect_columns<FROM>(x, [&](int i) { return v[i]; }, conjugate(*tau));
     }
     if constexpr (FROM + STEP < N) factor_columns<FROM + STEP>(own, x);
 }
 
 /* The Q of A V = Q R, with the signs that make the diagonal of R positive. */
 template <class Large> __device__ inline void give_large(Group &own, const Large &to) {
-    T x[OWN][M];
-    get_columns(own, x);
+    Element x[OWN][M];
+    get_columns(x, [&](int i, int j) { return own.x[i * PITCH + j]; });
     factor_columns(own, x);
     make_unit(x);
     form_columns<N, 0>(x, [&](int k, int i) { return own.x[k * TALL_PITCH + i]; }, own.lines.tau);
     each_own([&](int r, int j) {
         const bool negated = own.lines.s[min_of(j, N - 1)] < 0;
 #pragma unroll
-        for (int i = 0; i < M; i++) x[r][i] = (negated ? -x[r][i] : x[r][i]) + T(0);
+        for (int i = 0; i < M; i++)
+            x[r][i] = sum_of(select(negated, negative(x[r][i]), x[r][i]), element_of(0));
     });
-    put_columns(own, x);
+    put_columns(x, [&](int i, int j, Element y) { own.x[i * PITCH + j] = y; });
     for (int e = lane(); e < M * N; e += LANES) to.put(e / N, e % N, own.x[e / N * PITCH + e % N]);
 }
 
@@ -233,12 +238,11 @@ __device__ inline void arrange(Group &own, const Chain &b, T back, const T (&row
     }
     if constexpr (VECTORS) {
         sync_lanes();
-        each_element([&](int i, int j, int r) { own.x[i * PITCH + places[j]] = rows[r][j]; });
+        each_element([&](int i, int j, int r) { own.v.x[i * Vectors<N>::PITCH + places[j]] = rows[r][j]; });
         sync_lanes();
-        for (int j = lane(); j < N; j += LANES) {
-            T *const v = own.x + j;
-            give_normalized([&](int i) { return v[i * PITCH]; }, N, [&](int i, T y) { v[i * PITCH] = y; });
-        }
+        for (int j = lane(); j < N; j += LANES)
+            give_normalized([&](int i) { return Element(own.v.at(i, j)); }, N,
+                            [&](int i, Element y) { own.v.at(i, j) = y; });
     }
 }
 
@@ -256,13 +260,14 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
             if (!is_finite(back) || left) return give_nothing(s, large, small);
             arrange(own, b, back, rows, s);
             if constexpr (VECTORS) {
-                T v[OWN][N], scale;
-                get_columns(own, v);
+                Element v[OWN][N];
+                T scale;
+                get_columns(v, [&](int i, int j) { return Element(own.v.at(i, j)); });
                 load_scaled(own.x, a, scale);
                 each_own([&](int r, int j) {
 #pragma unroll
                     for (int i = 0; i < N; i++)
-                        if (j < N) small.put(i, j, v[r][i]); /* which may be where A was */
+                        if (j < N) small.put(i, j, sum_of(conjugate(v[r][i]), element_of(0))); /* which may be where A was */
                 });
                 multiply(own, v);
                 give_large(own, large);
