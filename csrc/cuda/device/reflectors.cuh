@@ -4,17 +4,22 @@
 /* Keeps the largest magnitude of a part; false where one is not finite. */
 __device__ inline bool measure(Complex x, T &largest) { return measure(x.re, largest) & measure(x.im, largest); }
 
-/* The sums of the squares of real and imaginary parts of x_1 .. x_count-1, times a power of two, and then those of x_0.
- */
-template <class X> __device__ inline T squares_of(X x, int step, int count, T scale) {
+/* The sum of the squares of x(1) .. x(count - 1), of real parts, and of imaginary ones; to it comes that of x(0). */
+template <class X> __device__ inline T sum_of_squares(X x, int count) {
     T re = 0, im = 0;
     EACH(int i = 1; i < count; i++) {
-        const Complex y = scaled(x[i * step], scale);
+        const Complex y = x(i);
         re = multiply_add(y.re, y.re, re);
         im = multiply_add(y.im, y.im, im);
     }
-    const Complex y = scaled(x[0], scale);
-    return multiply_add(y.im, y.im, multiply_add(y.re, y.re, re + im));
+    return re + im;
+}
+__device__ inline T add_square(Complex x, T sum) { return multiply_add(x.im, x.im, multiply_add(x.re, x.re, sum)); }
+
+/* The same times a power of two. */
+template <class X> __device__ inline T squares_of(X x, int step, int count, T scale) {
+    const auto y = [&](int i) { return scaled(x[i * step], scale); };
+    return add_square(y(0), sum_of_squares(y, count));
 }
 
 /* x becomes beta, which is real, above v_1, v_2, ...; tau is 0 where there is nothing to annihilate. By all lanes of a
@@ -22,13 +27,17 @@ template <class X> __device__ inline T squares_of(X x, int step, int count, T sc
 template <bool ALONE = false, class X>
 __device__ inline void make_reflector_together(X x, int step, int count, Complex *tau) {
     const int own = ALONE ? 0 : lane();
-    bool nothing = Complex(x[0]).im == 0;
-    EACH(int i = 1; i < count; i++) nothing &= is_zero(x[i * step]);
-    T squares = squares_of(x, step, count, 1), scale = 1, back = 1;
-    if (squares < SQUARES_LOW || squares > SQUARES_HIGH) {
-        scale = squares < SQUARES_LOW ? SCALE_UP : SCALE_DOWN;
-        back = squares < SQUARES_LOW ? SCALE_DOWN : SCALE_UP;
-        squares = squares_of(x, step, count, scale);
+    const T rest = sum_of_squares([&](int i) { return x[i * step]; }, count);
+    T squares = add_square(x[0], rest), scale = 1, back = 1;
+    bool nothing = false;
+    if (!is_ordinary(rest, squares)) {
+        nothing = Complex(x[0]).im == 0;
+        EACH(int i = 1; i < count; i++) nothing &= is_zero(x[i * step]);
+        if (squares < SQUARES_LOW || squares > SQUARES_HIGH) {
+            scale = squares < SQUARES_LOW ? SCALE_UP : SCALE_DOWN;
+            back = squares < SQUARES_LOW ? SCALE_DOWN : SCALE_UP;
+            squares = squares_of(x, step, count, scale);
+        }
     }
     const Complex first = scaled(x[0], scale);
     const T norm = root(squares), beta = first.re < 0 ? norm : -norm;

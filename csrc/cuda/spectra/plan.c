@@ -104,9 +104,9 @@ void smm_eigh_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
 
 /* Whether a thread has a matrix in registers. */
 static bool svd_is_few(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    enum { MAX_ROWS = 8 }; /* of real ones that are bidiagonalised */
-    const bool few = !smm_is_complex(p->dtype) && min_of(p->m, p->n) > MAX_JACOBI && max_of(p->m, p->n) <= MAX_ROWS;
-    return smm_cuda_are_few(p, x) || (x->lanes == 1 && few);
+    enum { MAX_ROWS = 8, MAX_BYTES = 512 }; /* of those that are bidiagonalised */
+    const bool few = min_of(p->m, p->n) > MAX_JACOBI && max_of(p->m, p->n) <= MAX_ROWS;
+    return smm_cuda_are_few(p, x) || (x->lanes == 1 && few && p->m * p->n * bytes_of(p) <= MAX_BYTES);
 }
 
 /* Bytes of Work of svd.cuh. */
@@ -168,17 +168,20 @@ double smm_svd_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parame
 void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     static const struct {
         int order, lanes, threads, blocks;
-    } rows[2][5] = {{{12, 4, 64, 0}, {16, 8, 64, 0}, {24, 8, 128, 3}, {32, 16, 128, 3}},
-                    {{12, 4, 32, 0}, {16, 8, 32, 0}, {20, 8, 64, 0}, {24, 16, 64, 0}, {32, 32, 128, 3}}};
-    const int n = min_of(p->m, p->n), doubles = bytes_of(p) == sizeof(double);
+    } rows[2][2][5] = {{{{12, 4, 64, 0}, {16, 8, 64, 0}, {24, 8, 128, 3}, {32, 16, 128, 3}},
+                        {{12, 4, 32, 0}, {16, 8, 32, 0}, {20, 8, 64, 0}, {24, 16, 64, 0}, {32, 32, 128, 3}}},
+                       {{{12, 4, 32, 0}, {16, 8, 32, 0}, {24, 16, 64, 0}, {32, 32, 128, 2}},
+                        {{12, 8, 32, 0}, {16, 16, 64, 0}, {32, 32, 64, 0}}}};
+    const int n = min_of(p->m, p->n), is_complex = smm_is_complex(p->dtype),
+              doubles = bytes_of_part(p) == sizeof(double);
     smm_cuda_grid grid;
     int i = 0;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_phases};
     if (p->small || n <= 8 || n > SMM_CUDA_MAX_ORDER) return;
-    while (rows[doubles][i].order < n) i++;
-    x->lanes = rows[doubles][i].lanes;
-    x->threads = rows[doubles][i].threads;
-    x->blocks = rows[doubles][i].blocks;
+    while (rows[is_complex][doubles][i].order < n) i++;
+    x->lanes = rows[is_complex][doubles][i].lanes;
+    x->threads = rows[is_complex][doubles][i].threads;
+    x->blocks = rows[is_complex][doubles][i].blocks;
     while (x->lanes < 32 && !smm_svd_phases_fits(p, x, &grid)) x->lanes *= 2;
 }
 

@@ -60,7 +60,6 @@ template <class A> __device__ inline bool load_scaled(Element *to, const A &from
 
 /* sum + |x|^2 */
 __device__ inline T add_square(T x, T sum) { return multiply_add(x, x, sum); }
-__device__ inline T add_square(Complex x, T sum) { return add_square(x.im, add_square(x.re, sum)); }
 
 template <class X> __device__ inline void exchange_if(bool condition, X &x, X &y) {
     const X was = x;
@@ -178,7 +177,7 @@ __device__ inline void bidiagonalise(Work &w) {
         sync_lanes();
         if (lane() == 0) w.b.d[k] = real_of(x[0]);
         if (k + 1 == N) break;
-        for (int j = 1 + lane(); COMPLEX && j < N - k; j += LANES) x[j] = conjugate(x[j]);
+        EACH(int j = 1 + lane(); COMPLEX && j < N - k; j += LANES) x[j] = conjugate(x[j]);
         if (COMPLEX) sync_lanes();
         make_reflector_together(x + 1, 1, N - k - 1, w.tau + k);
         EACH_STEP(int i = 1 + lane(); i < M - k; i += LANES) reflect_row(x + 1, w.tau[k], x + i * PITCH + 1, N - k - 1);

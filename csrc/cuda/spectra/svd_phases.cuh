@@ -215,8 +215,7 @@ template <class Large> __device__ inline void give_large(Group &own, const Large
     each_own([&](int r, int j) {
         const bool negated = own.lines.s[min_of(j, N - 1)] < 0;
 #pragma unroll
-        for (int i = 0; i < M; i++)
-            x[r][i] = sum_of(select(negated, negative(x[r][i]), x[r][i]), element_of(0));
+        for (int i = 0; i < M; i++) x[r][i] = sum_of(select(negated, negative(x[r][i]), x[r][i]), element_of(0));
     });
     put_columns(x, [&](int i, int j, Element y) { own.x[i * PITCH + j] = y; });
     for (int e = lane(); e < M * N; e += LANES) to.put(e / N, e % N, own.x[e / N * PITCH + e % N]);
@@ -267,7 +266,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
                 each_own([&](int r, int j) {
 #pragma unroll
                     for (int i = 0; i < N; i++)
-                        if (j < N) small.put(i, j, sum_of(conjugate(v[r][i]), element_of(0))); /* which may be where A was */
+                        if (j < N)
+                            small.put(i, j, sum_of(conjugate(v[r][i]), element_of(0))); /* which may be where A was */
                 });
                 multiply(own, v);
                 give_large(own, large);
