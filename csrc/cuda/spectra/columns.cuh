@@ -4,10 +4,10 @@
 
 constexpr int OWN = (N + LANES - 1) / LANES, STEP = 8;
 
-/* Of own column r, which is j; or row. */
-template <int COUNT = OWN, class RUN> __device__ inline void each_own(RUN run) {
+/* Of own column r, which is j; or row. None that comes before FROM in every lane. */
+template <int COUNT = OWN, int FROM = 0, class RUN> __device__ inline void each_own(RUN run) {
 #pragma unroll
-    for (int r = 0; r < COUNT; r++) run(r, lane() + r * LANES);
+    for (int r = FROM / LANES; r < COUNT; r++) run(r, lane() + r * LANES);
 }
 
 /* Columns of I. */
@@ -18,22 +18,22 @@ template <int COUNT, int ROWS> __device__ inline void make_unit(Element (&q)[COU
     });
 }
 
-/* Own columns become H q, of v(i), which is 1 at some place, and zero up to FROM. Column `unit` is that of I with a 1
- * there, where it is no sum. */
+/* Own columns become H q, of v(i), which is 1 at some place, and zero up to FROM; columns up to FROM have zeros
+ * elsewhere, or are not used any more. Column `unit` is that of I with a 1 there, where it is no sum. */
 template <int FROM, int COUNT, int ROWS, class V>
 __device__ inline void reflect_columns(Element (&q)[COUNT][ROWS], V v, Element tau, int unit = -1) {
     Element w[COUNT];
-    each_own<COUNT>([&](int r, int) { w[r] = element_of(0); });
+    each_own<COUNT, FROM>([&](int r, int) { w[r] = element_of(0); });
 #pragma unroll
     for (int i = FROM; i < ROWS; i++) {
         const Element y = v(i);
-        each_own<COUNT>([&](int r, int) { w[r] = multiply_add(conjugate(y), q[r][i], w[r]); });
+        each_own<COUNT, FROM>([&](int r, int) { w[r] = multiply_add(conjugate(y), q[r][i], w[r]); });
     }
-    each_own<COUNT>([&](int r, int) { w[r] = product(tau, w[r]); });
+    each_own<COUNT, FROM>([&](int r, int) { w[r] = product(tau, w[r]); });
 #pragma unroll
     for (int i = FROM; i < ROWS; i++) {
         const Element y = v(i);
-        each_own<COUNT>([&](int r, int j) {
+        each_own<COUNT, FROM>([&](int r, int j) {
             if (COMPLEX && j == unit && i > j)
                 q[r][i] = product(negative(tau), y);
             else

@@ -15,7 +15,7 @@ struct Rows {
 /* Row and column k: a reflector, and B = H^H B H of what is right of it and below, k being FROM .. FROM + STEP. */
 template <int FROM, class D>
 __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *first, Beside *then, int k, const D &t) {
-    each_own([&](int r, int i) {
+    each_own<OWN, FROM>([&](int r, int i) {
         Element mine = a[r][FROM];
 #pragma unroll
         for (int j = FROM + 1; j < min_of(FROM + STEP, N); j++) mine = select(j == k, a[r][j], mine);
@@ -25,7 +25,7 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
     sync_lanes();
     if (k + 1 < N) make_reflector_together(x.a.from(k, k + 1), 1, N - k - 1, x.tau + k);
     Element v[OWN], w[OWN];
-    each_own([&](int r, int i) {
+    each_own<OWN, FROM>([&](int r, int i) {
         v[r] = i > k + 1 && i < N ? Element(x.a.at(k, i)) : element_of(i == k + 1);
         w[r] = element_of(0);
         if (i == k + 1 && i < N) t.e[k] = real_of(x.a.at(k, i));
@@ -36,10 +36,11 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
 #pragma unroll
     for (int j = FROM; j < N; j++) {
         const Element other = x.a.at(k, j);
-        each_own([&](int r, int i) { w[r] = multiply_add(j > i ? conjugate(a[r][j]) : a[r][j], other, w[r]); });
+        each_own<OWN, FROM>(
+            [&](int r, int i) { w[r] = multiply_add(j > i ? conjugate(a[r][j]) : a[r][j], other, w[r]); });
     }
     const Element tau = x.tau[k];
-    each_own([&](int r, int i) {
+    each_own<OWN, FROM>([&](int r, int i) {
         w[r] = i > k ? product(tau, w[r]) : element_of(0);
         if (i < N) first[i] = {v[r], w[r]};
     });
@@ -48,7 +49,7 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
 #pragma unroll
     for (int j = FROM; j < N; j++) dot = multiply_add(conjugate(first[j].v), first[j].w, dot);
     const T half = minus_half_of(tau, dot);
-    each_own([&](int r, int i) {
+    each_own<OWN, FROM>([&](int r, int i) {
         w[r] = multiply_add(half, v[r], w[r]);
         if (i < N) then[i] = {v[r], w[r]};
     });
@@ -56,7 +57,7 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
 #pragma unroll
     for (int j = FROM; j < N; j++) {
         const Beside at = then[j];
-        each_own([&](int r, int i) {
+        each_own<OWN, FROM>([&](int r, int i) {
             Element &b = a[r][j];
             /* Of two elements the one above the diagonal is here, whose v_i w_j comes first. Whether that is row r's v
              * is the same in all lanes, or v is zero in some. */

@@ -70,13 +70,13 @@ template <int FROM> __device__ inline void reduce_row(Group &own, Element (&a)[T
     const Element nothing = element_of(0);
     make_reflector_together(row + k, PITCH, M - k, tau);
     Element w[OWN];
-    each_own([&](int r, int j) { w[r] = j < N ? row[j] : nothing; });
+    each_own<OWN, FROM>([&](int r, int j) { w[r] = j < N ? row[j] : nothing; });
 #pragma unroll 4
     for (int i = k + 1; i < M; i++) {
         const Element v = conjugate(column[i * PITCH]);
-        each_own([&](int r, int j) { w[r] = multiply_add(v, own.x[i * PITCH + min_of(j, N - 1)], w[r]); });
+        each_own<OWN, FROM>([&](int r, int j) { w[r] = multiply_add(v, own.x[i * PITCH + min_of(j, N - 1)], w[r]); });
     }
-    each_own([&](int r, int j) {
+    each_own<OWN, FROM>([&](int r, int j) {
         w[r] = product(conjugate(*tau), w[r]);
         if (j == k) b.d[k] = real_of(row[k]);
         if (j > k && j < N) row[j] = conjugate(difference_of(row[j], w[r]));
@@ -85,14 +85,14 @@ template <int FROM> __device__ inline void reduce_row(Group &own, Element (&a)[T
     sync_lanes();
     if (k + 1 == N) return;
     make_reflector_together(row + k + 1, 1, N - k - 1, tau);
-    each_own([&](int, int j) {
+    each_own<OWN, FROM>([&](int, int j) {
         if (j == k + 1) b.e[k] = real_of(row[j]);
         const Element u = j > k + 1 && j < N ? row[j] : element_of(j == k + 1);
         if (j <= k + 1) row[j] = u;
         if (j < N) beside[j].u = u;
     });
     Element v[TALL_OWN], sum[TALL_OWN];
-    each_own<TALL_OWN>([&](int r, int i) {
+    each_own<TALL_OWN, FROM>([&](int r, int i) {
         v[r] = i > k && i < M ? column[i * PITCH] : nothing;
         sum[r] = nothing;
     });
@@ -100,16 +100,16 @@ template <int FROM> __device__ inline void reduce_row(Group &own, Element (&a)[T
 #pragma unroll
     for (int j = FROM; j < N; j++) {
         const Beside at = beside[j];
-        each_own<TALL_OWN>([&](int r, int) {
+        each_own<TALL_OWN, FROM>([&](int r, int) {
             a[r][j] = multiply_subtract(v[r], at.w, a[r][j]);
             sum[r] = multiply_add(at.u, a[r][j], sum[r]);
         });
     }
-    each_own<TALL_OWN>([&](int r, int) { sum[r] = product(*tau, sum[r]); });
+    each_own<TALL_OWN, FROM>([&](int r, int) { sum[r] = product(*tau, sum[r]); });
 #pragma unroll
     for (int j = FROM; j < N; j++) {
         const Element u = conjugate(beside[j].u);
-        each_own<TALL_OWN>([&](int r, int i) {
+        each_own<TALL_OWN, FROM>([&](int r, int i) {
             a[r][j] = multiply_subtract(u, sum[r], a[r][j]);
             if (i > k && i < M) own.x[i * PITCH + j] = a[r][j];
         });
@@ -191,7 +191,7 @@ template <int FROM = 0> __device__ inline void factor_columns(Group &own, Elemen
 #pragma unroll 1
     for (int k = FROM; k < min_of(FROM + STEP, N); k++) {
         Element *const v = own.x + k * TALL_PITCH, *const tau = own.lines.tau + k;
-        each_own([&](int r, int j) {
+        each_own<OWN, FROM>([&](int r, int j) {
 #pragma unroll
             for (int i = FROM; i < M; i++)
                 if (j == k) v[i] = i < k ? element_of(0) : x[r][i];
