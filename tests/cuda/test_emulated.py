@@ -52,10 +52,11 @@ def test_few_rows(emulated, kernel, dtypes):
     emulated("run.py", kernel, "--rows", "few", "--cases", 2 * CASES, "--dtypes", *dtypes)
 
 
+@pytest.mark.parametrize("dtypes", [("f32", "f64"), ("c64", "c128")], ids=["real", "complex"])
 @pytest.mark.parametrize("kernel", ["eigh_phases", "svd_phases"])
-def test_rounds(emulated, kernel):
+def test_rounds(emulated, kernel, dtypes):
     """Of some of the matrices of a block there is no room for all rotations: they come in two rounds."""
-    emulated("run.py", kernel, "--order", 5, "--cases", 2 * CASES)
+    emulated("run.py", kernel, "--order", 5, "--cases", 2 * CASES, "--dtypes", *dtypes)
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,11 @@ static double phases_workspace(const smm_cuda_problem *p, int n) {
 
 /* Each lane of a matrix has rows in registers. Smaller orders are of Jacobi's method. */
 bool smm_eigh_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
-    const int max_bytes = parts_of(p) > 1 ? 256 : 512; /* of these rows */
+    enum { MAX_BYTES = 512 }; /* of these rows */
     const int n = p->n, size = bytes_of(p), beside = round_up(4 * n * size, 16);
     const int group = round_up(max_of(staged_bytes(p, n), beside) + (n * pitch_of(n) + n) * size, 16);
     if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || n <= MAX_JACOBI) return false;
-    return phases_fit(p, x, n, group, grid) && ceil_div(n, x->lanes) * n * size <= max_bytes;
+    return phases_fit(p, x, n, group, grid) && ceil_div(n, x->lanes) * n * size <= MAX_BYTES;
 }
 
 double smm_eigh_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parameters *x, const smm_cuda_args *args) {
@@ -104,9 +104,10 @@ void smm_eigh_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x)
 
 /* Whether a thread has a matrix in registers. */
 static bool svd_is_few(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
-    enum { MAX_ROWS = 8, MAX_BYTES = 512 }; /* of those that are bidiagonalised */
+    enum { MAX_ROWS = 8 }; /* of those that are bidiagonalised */
+    const int max_bytes = parts_of(p) > 1 ? 400 : 512;
     const bool few = min_of(p->m, p->n) > MAX_JACOBI && max_of(p->m, p->n) <= MAX_ROWS;
-    return smm_cuda_are_few(p, x) || (x->lanes == 1 && few && p->m * p->n * bytes_of(p) <= MAX_BYTES);
+    return smm_cuda_are_few(p, x) || (x->lanes == 1 && few && p->m * p->n * bytes_of(p) <= max_bytes);
 }
 
 /* Bytes of Work of svd.cuh. */
@@ -170,14 +171,15 @@ void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) 
         int order, lanes, threads, blocks;
     } rows[2][2][5] = {{{{12, 4, 64, 0}, {16, 8, 64, 0}, {24, 8, 128, 3}, {32, 16, 128, 3}},
                         {{12, 4, 32, 0}, {16, 8, 32, 0}, {20, 8, 64, 0}, {24, 16, 64, 0}, {32, 32, 128, 3}}},
-                       {{{12, 4, 32, 0}, {16, 8, 32, 0}, {24, 16, 64, 0}, {32, 32, 128, 2}},
-                        {{12, 8, 32, 0}, {16, 16, 64, 0}, {32, 32, 64, 0}}}};
-    const int n = min_of(p->m, p->n), is_complex = smm_is_complex(p->dtype),
-              doubles = bytes_of_part(p) == sizeof(double);
+                       {{{8, 4, 32, 0}, {12, 4, 64, 0}, {16, 8, 128, 3}, {20, 8, 128, 2}, {32, 16, 128, 2}},
+                        {{6, 2, 32, 0}, {12, 8, 32, 0}, {16, 16, 128, 3}, {32, 32, 128, 2}}}};
+    const smm_cuda_parameters alone = {.lanes = 1};
+    const int n = min_of(p->m, p->n), is_complex = parts_of(p) > 1, doubles = bytes_of_part(p) == sizeof(double);
+    const bool serves = n > 8 || (is_complex && n > MAX_JACOBI && !svd_is_few(p, &alone));
     smm_cuda_grid grid;
     int i = 0;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_phases};
-    if (p->small || n <= 8 || n > SMM_CUDA_MAX_ORDER) return;
+    if (p->small || !serves || n > SMM_CUDA_MAX_ORDER) return;
     while (rows[is_complex][doubles][i].order < n) i++;
     x->lanes = rows[is_complex][doubles][i].lanes;
     x->threads = rows[is_complex][doubles][i].threads;
