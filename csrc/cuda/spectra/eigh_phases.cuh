@@ -14,12 +14,12 @@ constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & 1;
 #include "eigh_rows.cuh"
 
 /* What the lanes of a matrix work with. */
-struct alignas(16) Group {
-    union {
+union alignas(16) Group {
+    struct {
         Beside beside[2][N];
-        Staged staged[STAGED];
+        Rows rows;
     };
-    Rows rows;
+    Staged staged[STAGED];
     __device__ T *vectors() { return rows.a.x; }
 };
 static_assert(static_cast<int>(SMM_EIGH_w) == static_cast<int>(SMM_EIGVALSH_w), "EIGVALSH has the w of EIGH");
@@ -37,10 +37,10 @@ struct TridiagonalIteration {
 extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
     run_phases<Group, TridiagonalIteration>(
         args,
-        [&](Group &own, const Chain &t, long long q) {
+        [&](Group &own, Diagonals &t, long long q) {
             return reduce_rows(own.rows, own.beside[0], own.beside[1], t, OperandView<!UPPER, Stored>(args, SMM_A, q));
         },
-        [&](Group &own, const Chain &t, long long q, T back, int left, const T(&v)[OWN_ROWS][N]) {
+        [&](Group &own, const Diagonals &t, long long q, T back, int left, const T(&v)[OWN_ROWS][N]) {
             if constexpr (VECTORS)
                 each_element([&](int i, int j, int r) { own.rows.a.x[i * Vectors<N>::PITCH + j] = v[r][j]; });
             sync_lanes();

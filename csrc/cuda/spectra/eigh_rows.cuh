@@ -14,7 +14,7 @@ struct Rows {
 
 /* Row and column k: a reflector, and B = H^H B H of what is right of it and below, k being FROM .. FROM + STEP. */
 template <int FROM, class D>
-__device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *first, Beside *then, int k, const D &t) {
+__device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *first, Beside *then, int k, D &t) {
     each_own<OWN, FROM>([&](int r, int i) {
         Element mine = a[r][FROM];
 #pragma unroll
@@ -71,15 +71,14 @@ __device__ inline void reduce_column(Rows &x, Element (&a)[OWN][N], Beside *firs
     }
 }
 template <int FROM, class D>
-__device__ inline void reduce_columns(Rows &x, Element (&a)[OWN][N], Beside *first, Beside *then, const D &t) {
+__device__ inline void reduce_columns(Rows &x, Element (&a)[OWN][N], Beside *first, Beside *then, D &t) {
 #pragma unroll 1
     for (int k = FROM; k < min_of(FROM + STEP, N); k++) reduce_column<FROM>(x, a, first, then, k, t);
     if constexpr (FROM + STEP < N) reduce_columns<FROM + STEP>(x, a, first, then, t);
 }
 
 /* T comes to t, and Q takes the place of A. The result undoes the scaling of A, or is NaN where A is not finite. */
-template <class D, class A>
-__device__ inline T reduce_rows(Rows &x, Beside *first, Beside *then, const D &t, const A &from) {
+template <class D, class A> __device__ inline T reduce_rows(Rows &x, Beside *first, Beside *then, D &t, const A &from) {
     T largest;
     const bool finite = load(x.a, from, largest);
     const T scale = finite ? scale_for(largest) : T(1);

@@ -2,14 +2,14 @@
  * sweep waits for the one before, so lanes of a matrix would wait for one of them; here threads find the rotations of a
  * matrix each, side by side. A block takes MATRICES of them through three phases:
  *
- * 1. LANES threads reduce a matrix to a diagonal and what is beside it, and Q goes to memory of the device.
+ * 1. LANES threads reduce a matrix to a diagonal and what is beside it, which go to memory of the device, as Q does.
  * 2. A thread finds all rotations that make that diagonal, which go there, too; as far as there is room: then phases 2
- *    and 3 come again.
+ *    and 3 come again. Diagonals take the place of what the other phases have in shared memory.
  * 3. LANES threads have the rows of Q in registers, and rotate them.
  *
  * Grid: blocks stay for the matrices that follow, and share them evenly. THREADS / LANES groups of threads take the
  * matrices of a block by turns.
- * Shared memory: `Phases`. Workspace: of each matrix under way what `Outside` names, if vectors are wanted.
+ * Shared memory: `Phases`. Workspace: of each matrix under way what `Outside` names.
  * Limits: LANES a power of two, from 2 to a warp; THREADS not less than MATRICES.
  *
  * Whoever includes it has N, the order of Q, and VECTORS. */
@@ -25,6 +25,10 @@ struct Column {
 struct Chain {
     Column d, e;
 };
+/* The same of a matrix in memory of the device. */
+struct Diagonals {
+    T d[N], e[N];
+};
 
 /* The rotations of a round, and where its sweeps begin and end: from + to * END. */
 constexpr int TURNS_KEPT = N * N * 11 / 8, SWEEPS_AT_ONCE = 3 * N, END = 256;
@@ -33,8 +37,9 @@ struct alignas(2 * sizeof(T)) Turn {
     T c, s;
 };
 struct alignas(16) Outside {
-    Turn turns[TURNS_KEPT];
-    T v[N * ROWS]; /* by columns */
+    Diagonals b;
+    Turn turns[VECTORS ? TURNS_KEPT : 1];
+    T v[VECTORS ? N * ROWS : 1]; /* by columns */
 };
 
 /* Rotations of a sweep for all lanes of a matrix; those outside of it are the identity, which changes at most the sign
@@ -49,14 +54,26 @@ struct Staged {
  * different banks. */
 constexpr int UNIT = max_of(16, min_of(LANES * sizeof(Element), 64));
 template <class Group> struct Phases {
-    union alignas(16) {
+    union alignas(16) OfGroup {
         Group x;
         char bytes[sizeof(Group) + (3 * UNIT - sizeof(Group) % (2 * UNIT)) % (2 * UNIT)];
-    } of_group[GROUPS];
-    T d[N * MATRICES], e[N * MATRICES], back[MATRICES];
+    };
+    union {
+        OfGroup of_group[GROUPS];
+        T chains[2 * N * MATRICES];
+    };
+    T back[MATRICES];
     int left[MATRICES];                                                     /* info */
     unsigned short sweeps[VECTORS ? MATRICES : 1][SWEEPS_AT_ONCE + STAGED]; /* and zeros */
 };
+
+template <class To, class From> __device__ inline void copy_diagonals(To &to, const From &from) {
+#pragma unroll 8
+    for (int i = 0; i < N; i++) {
+        to.d[i] = from.d[i];
+        if (i + 1 < N) to.e[i] = from.e[i];
+    }
+}
 
 /* How far a thread is with its matrix: at rows from .. to, unless it is to search for them. Iteration says
  *   counts(x, i)             whether element i beside the diagonal is not negligible; otherwise it becomes zero,
@@ -158,9 +175,9 @@ template <class RUN> __device__ inline void each_element(RUN run) {
     }
 }
 
-/* All matrices of a call, of which q is one: reduce(group, chain, q) leaves Q in group.vectors(), and returns what
- * undoes the scaling of A, or NaN where A is not finite; finish(group, chain, q, back, left, v) has the rows v of Q in
- * registers, and makes the results. */
+/* All matrices of a call, of which q is one: reduce(group, diagonals, q) leaves Q in group.vectors(), and returns what
+ * undoes the scaling of A, or NaN where A is not finite; finish(group, diagonals, q, back, left, v) has the rows v of Q
+ * in registers, and makes the results. */
 template <class Group, class Iteration, class Reduce, class Finish>
 __device__ inline void run_phases(const smm_cuda_args &args, Reduce reduce, Finish finish) {
     static_assert(SMM_SHARED == sizeof(Phases<Group>), "the plan counts otherwise");
@@ -168,19 +185,17 @@ __device__ inline void run_phases(const smm_cuda_args &args, Reduce reduce, Fini
     Phases<Group> &x = *reinterpret_cast<Phases<Group> *>(shared);
     const int group = threadIdx.x / LANES;
     Group &own = x.of_group[group].x;
-    const auto chain_of = [&](int m) { return Chain{Column{x.d + m}, Column{x.e + m}}; };
-    const auto outside_of = [&](int m) {
-        return VECTORS ? static_cast<Outside *>(args.workspace) + static_cast<long long>(blockIdx.x) * args.share + m
-                       : nullptr;
+    const auto outside_of = [&](int m) -> Outside & {
+        return static_cast<Outside *>(args.workspace)[static_cast<long long>(blockIdx.x) * args.share + m];
     };
     for (long long first = static_cast<long long>(blockIdx.x) * args.share; first < args.batch;
          first += static_cast<long long>(gridDim.x) * args.share) {
         const int count = args.batch - first < args.share ? static_cast<int>(args.batch - first) : args.share;
         for (int m = group; m < count; m += GROUPS) {
-            const T back = reduce(own, chain_of(m), first + m);
+            Outside &to = outside_of(m);
+            const T back = reduce(own, to.b, first + m);
             if (lane() == 0) x.back[m] = back;
             if constexpr (VECTORS) {
-                Outside &to = *outside_of(m);
                 each_element([&](int i, int j, int) { to.v[j * ROWS + i] = own.vectors()[i * Vectors<N>::PITCH + j]; });
             }
             sync_lanes(); /* for those who still read what is their own */
@@ -188,31 +203,30 @@ __device__ inline void run_phases(const smm_cuda_args &args, Reduce reduce, Fini
         __syncthreads();
         const int m = threadIdx.x;
         Progress<Iteration> progress = {{}, 0, N - 1, 0, true};
-        if (m < count) {
-            if (is_finite(x.back[m]))
-                progress.iteration.begin(chain_of(m));
-            else
-                progress.to = 0;
-        }
         bool done;
         do {
             bool last = true;
             if (m < count) {
-                const Chain chain = chain_of(m);
-                last =
-                    find_sweeps(chain, progress, VECTORS ? outside_of(m)->turns : nullptr, x.sweeps[VECTORS ? m : 0]);
+                const Chain chain = {Column{x.chains + m}, Column{x.chains + N * MATRICES + m}};
+                Outside &at = outside_of(m);
+                if (!is_finite(x.back[m])) progress.to = 0;
+                const bool goes_on = progress.to > 0;
+                if (goes_on) copy_diagonals(chain, at.b);
+                if (goes_on && progress.sweeps == 0) progress.iteration.begin(chain);
+                last = find_sweeps(chain, progress, at.turns, x.sweeps[VECTORS ? m : 0]);
                 x.left[m] = last ? count_left(chain, progress) : 0;
+                if (goes_on) copy_diagonals(at.b, chain);
             }
             done = __syncthreads_and(last);
             for (int m = group; m < count; m += GROUPS) {
                 T v[OWN_ROWS][N];
+                Outside &at = outside_of(m);
                 if constexpr (VECTORS) {
-                    Outside &at = *outside_of(m);
                     each_element([&](int i, int j, int r) { v[r][j] = at.v[j * ROWS + i]; });
                     turn_rows(v, at.turns, x.sweeps[m], own.staged);
                     if (!done) each_element([&](int i, int j, int r) { at.v[j * ROWS + i] = v[r][j]; });
                 }
-                if (done) finish(own, chain_of(m), first + m, x.back[m], x.left[m], v);
+                if (done) finish(own, at.b, first + m, x.back[m], x.left[m], v);
                 sync_lanes();
             }
             __syncthreads();

@@ -58,8 +58,9 @@ static int phases_bytes(const smm_cuda_problem *p, int n, int lanes, int groups,
     const int unit = max_of(16, min_of(lanes * bytes_of(p), 64));
     const int apart = group + (3 * unit - group % (2 * unit)) % (2 * unit);
     const int sweeps = (has_vectors(p) ? PHASES_MATRICES : 1) * (3 * n + staged_of(p)) * (int)sizeof(short);
-    const int numbers = PHASES_MATRICES * ((2 * n + 1) * bytes_of_part(p) + (int)sizeof(int));
-    return round_up(groups * apart + numbers + sweeps, 16);
+    const int chains = PHASES_MATRICES * 2 * n * bytes_of_part(p);
+    const int numbers = PHASES_MATRICES * (bytes_of_part(p) + (int)sizeof(int));
+    return round_up(max_of(groups * apart, chains) + numbers + sweeps, 16);
 }
 
 /* The grid of blocks that stay, and their shared memory. */
@@ -74,15 +75,15 @@ static bool phases_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
 
 /* Bytes of Outside of phases.cuh. */
 static double phases_workspace(const smm_cuda_problem *p, int n) {
-    const int numbers = 2 * (n * n * 11 / 8) + n * n * parts_of(p);
-    return has_vectors(p) ? round_up(numbers * bytes_of_part(p), 16) : 0;
+    const int of_vectors = 2 * (n * n * 11 / 8) + n * n * parts_of(p), without = 2 + 1;
+    return round_up((2 * n + (has_vectors(p) ? of_vectors : without)) * bytes_of_part(p), 16);
 }
 
 /* Each lane of a matrix has rows in registers. Smaller orders are of Jacobi's method. */
 bool smm_eigh_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MAX_BYTES = 512 }; /* of these rows */
     const int n = p->n, size = bytes_of(p), beside = round_up(4 * n * size, 16);
-    const int group = round_up(max_of(staged_bytes(p, n), beside) + (n * pitch_of(n) + n) * size, 16);
+    const int group = round_up(max_of(staged_bytes(p, n), beside + (n * pitch_of(n) + n) * size), 16);
     if ((p->op != SMM_OP_EIGH && p->op != SMM_OP_EIGVALSH) || n <= MAX_JACOBI) return false;
     return phases_fit(p, x, n, group, grid) && ceil_div(n, x->lanes) * n * size <= MAX_BYTES;
 }
@@ -153,10 +154,12 @@ bool smm_svd_phases_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x
     enum { MAX_BYTES = 512 }; /* of these lines */
     const int n = min_of(p->m, p->n), m = max_of(p->m, p->n), size = bytes_of(p);
     const int of_lines = n * (3 * size + bytes_of_part(p) + (int)sizeof(int));
-    const int lines = max_of(staged_bytes(p, n), round_up(of_lines, min_of(2 * size, 16)));
+    const int lines = round_up(of_lines, min_of(2 * size, 16));
     const int work = max_of(m * pitch_of(n), has_vectors(p) ? n * pitch_of(m) : 1);
     const bool serves = p->op == SMM_OP_SVD || p->op == SMM_OP_SVDVALS || (p->op == SMM_OP_SVD_FULL && m == n);
-    if (!serves || n <= MAX_JACOBI || !phases_fit(p, x, n, round_up(lines + work * size, 16), grid)) return false;
+    if (!serves || n <= MAX_JACOBI ||
+        !phases_fit(p, x, n, round_up(max_of(staged_bytes(p, n), lines + work * size), 16), grid))
+        return false;
     return max_of(ceil_div(m, x->lanes) * n, ceil_div(n, x->lanes) * m) * size <= MAX_BYTES;
 }
 

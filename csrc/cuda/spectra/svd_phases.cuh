@@ -31,15 +31,15 @@ struct Lines {
     T s[N]; /* singular values, then the diagonal of R */
     int places[N];
 };
-struct alignas(16) Group {
-    union {
+union alignas(16) Group {
+    struct {
         Lines lines;
-        Staged staged[STAGED];
+        union {
+            Element x[WORK]; /* A, then the reflectors from the right in rows; A; A V; its reflectors in rows; U */
+            Vectors<N> v;    /* P after these; V before A comes back */
+        };
     };
-    union {
-        Element x[WORK]; /* A, then the reflectors from the right in rows; A; A V; its reflectors in rows; U */
-        Vectors<N> v;    /* P after these; V before A comes back */
-    };
+    Staged staged[STAGED];
     __device__ T *vectors() { return v.x; }
 };
 
@@ -64,7 +64,7 @@ struct BidiagonalIteration {
 
 /* Step k, which is FROM .. FROM + STEP: column k's reflector of the rows in shared memory, by columns, and that of the
  * conjugate of row k; both of the rows in registers, which take their place. */
-template <int FROM> __device__ inline void reduce_row(Group &own, Element (&a)[TALL_OWN][N], int k, const Chain &b) {
+template <int FROM> __device__ inline void reduce_row(Group &own, Element (&a)[TALL_OWN][N], int k, Diagonals &b) {
     Element *const row = own.x + k * PITCH, *const column = own.x + k, *const tau = own.lines.tau + k;
     Beside *const beside = own.lines.beside;
     const Element nothing = element_of(0);
@@ -116,7 +116,7 @@ template <int FROM> __device__ inline void reduce_row(Group &own, Element (&a)[T
     }
     sync_lanes();
 }
-template <int FROM = 0> __device__ inline void reduce_rows(Group &own, Element (&a)[TALL_OWN][N], const Chain &b) {
+template <int FROM = 0> __device__ inline void reduce_rows(Group &own, Element (&a)[TALL_OWN][N], Diagonals &b) {
 #pragma unroll 1
     for (int k = FROM; k < min_of(FROM + STEP, N); k++) reduce_row<FROM>(own, a, k, b);
     if constexpr (FROM + STEP < N) reduce_rows<FROM + STEP>(own, a, b);
@@ -141,7 +141,7 @@ template <int HEIGHT, class Get> __device__ inline void get_columns(Element (&x)
 }
 
 /* B comes to b, and P to own.v. */
-template <class A> __device__ inline T bidiagonalise(Group &own, const A &from, const Chain &b) {
+template <class A> __device__ inline T bidiagonalise(Group &own, const A &from, Diagonals &b) {
     T scale;
     if (!load_scaled(own.x, from, scale)) return not_a_number();
     Element a[TALL_OWN][N];
@@ -226,7 +226,7 @@ template <class Large> __device__ inline void give_large(Group &own, const Large
 /* Singular values descend, and columns of V with them, of which lanes have rows; then lanes have columns. The largest
  * element of each, the first of equals, is positive. */
 template <class S>
-__device__ inline void arrange(Group &own, const Chain &b, T back, const T (&rows)[OWN_ROWS][N], const S &to) {
+__device__ inline void arrange(Group &own, const Diagonals &b, T back, const T (&rows)[OWN_ROWS][N], const S &to) {
     T *const s = own.lines.s;
     int *const places = own.lines.places;
     for (int j = lane(); j < N; j += LANES) s[j] = fabs(b.d[j]);
@@ -250,8 +250,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     constexpr int LARGE = WIDE ? SMM_SVD_vt : SMM_SVD_u, SMALL = WIDE ? SMM_SVD_u : SMM_SVD_vt;
     typedef OperandView<WIDE, Stored> A;
     run_phases<Group, BidiagonalIteration>(
-        args, [&](Group &own, const Chain &b, long long q) { return bidiagonalise(own, A(args, SMM_A, q), b); },
-        [&](Group &own, const Chain &b, long long q, T back, int left, const T(&rows)[OWN_ROWS][N]) {
+        args, [&](Group &own, Diagonals &b, long long q) { return bidiagonalise(own, A(args, SMM_A, q), b); },
+        [&](Group &own, const Diagonals &b, long long q, T back, int left, const T(&rows)[OWN_ROWS][N]) {
             const A a(args, SMM_A, q), large(args, VECTORS ? LARGE : SMM_A, q);
             const OperandView<!WIDE, Stored> small(args, VECTORS ? SMALL : SMM_A, q);
             const OperandView<true> s(args, S, q);
