@@ -16,7 +16,10 @@ constexpr bool VECTORS = SMM_OP == SMM_OP_EIGH, UPPER = SMM_FORM & 1;
 /* What the lanes of a matrix work with. */
 union alignas(16) Group {
     struct {
-        Beside beside[2][N];
+        union {
+            Beside beside[2][N];
+            T d[N]; /* eigenvalues */
+        };
         Rows rows;
     };
     Staged staged[STAGED];
@@ -43,13 +46,14 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
         [&](Group &own, const Diagonals &t, long long q, T back, int left, const T(&v)[OWN_ROWS][N]) {
             if constexpr (VECTORS)
                 each_element([&](int i, int j, int r) { own.rows.a.x[i * Vectors<N>::PITCH + j] = v[r][j]; });
+            for (int j = lane(); j < N; j += LANES) own.d[j] = t.d[j];
             sync_lanes();
             const OperandView<true> w(args, SMM_EIGH_w, q);
             const OperandView<false, Stored> to(args, VECTORS ? SMM_C : SMM_A, q);
             const bool good = is_finite(back) && !left;
             for (int j = lane(); j < N; j += LANES)
                 give(
-                    own.rows.a, t.d, j, good, back, [&](int place, T y) { w.put(0, place, y); },
+                    own.rows.a, own.d, j, good, back, [&](int place, T y) { w.put(0, place, y); },
                     [&](int i, int place, Element y) { to.put(i, place, y); });
             put_integer(args, SMM_INFO, q, left);
         });

@@ -26,7 +26,7 @@ struct Chain {
     Column d, e;
 };
 /* The same of a matrix in memory of the device. */
-struct Diagonals {
+struct alignas(16) Diagonals {
     T d[N], e[N];
 };
 
@@ -67,11 +67,24 @@ template <class Group> struct Phases {
     unsigned short sweeps[VECTORS ? MATRICES : 1][SWEEPS_AT_ONCE + STAGED]; /* and zeros */
 };
 
-template <class To, class From> __device__ inline void copy_diagonals(To &to, const From &from) {
-#pragma unroll 8
-    for (int i = 0; i < N; i++) {
-        to.d[i] = from.d[i];
-        if (i + 1 < N) to.e[i] = from.e[i];
+/* Those of a matrix to shared memory, and back. */
+constexpr int ABREAST = width_of(N);
+__device__ inline void load_chain(const Chain &to, const Diagonals &from) {
+#pragma unroll 4
+    for (int i = 0; i < N; i += ABREAST) {
+        const Vector<ABREAST> d = load<ABREAST>(from.d + i), e = load<ABREAST>(from.e + i);
+#pragma unroll
+        for (int k = 0; k < ABREAST; k++) to.d[i + k] = d.x[k], to.e[i + k] = e.x[k];
+    }
+}
+__device__ inline void store_chain(Diagonals &to, const Chain &from) {
+#pragma unroll 4
+    for (int i = 0; i < N; i += ABREAST) {
+        Vector<ABREAST> d, e;
+#pragma unroll
+        for (int k = 0; k < ABREAST; k++) d.x[k] = from.d[i + k], e.x[k] = from.e[i + k];
+        store<ABREAST>(to.d + i, d);
+        store<ABREAST>(to.e + i, e);
     }
 }
 
@@ -211,11 +224,11 @@ __device__ inline void run_phases(const smm_cuda_args &args, Reduce reduce, Fini
                 Outside &at = outside_of(m);
                 if (!is_finite(x.back[m])) progress.to = 0;
                 const bool goes_on = progress.to > 0;
-                if (goes_on) copy_diagonals(chain, at.b);
+                if (goes_on) load_chain(chain, at.b);
                 if (goes_on && progress.sweeps == 0) progress.iteration.begin(chain);
                 last = find_sweeps(chain, progress, at.turns, x.sweeps[VECTORS ? m : 0]);
                 x.left[m] = last ? count_left(chain, progress) : 0;
-                if (goes_on) copy_diagonals(at.b, chain);
+                if (goes_on) store_chain(at.b, chain);
             }
             done = __syncthreads_and(last);
             for (int m = group; m < count; m += GROUPS) {

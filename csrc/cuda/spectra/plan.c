@@ -75,8 +75,8 @@ static bool phases_fit(const smm_cuda_problem *p, const smm_cuda_parameters *x, 
 
 /* Bytes of Outside of phases.cuh. */
 static double phases_workspace(const smm_cuda_problem *p, int n) {
-    const int of_vectors = 2 * (n * n * 11 / 8) + n * n * parts_of(p), without = 2 + 1;
-    return round_up((2 * n + (has_vectors(p) ? of_vectors : without)) * bytes_of_part(p), 16);
+    const int of_vectors = 2 * (n * n * 11 / 8) + n * n * parts_of(p), without = 2 + 1, size = bytes_of_part(p);
+    return round_up(2 * n * size, 16) + round_up((has_vectors(p) ? of_vectors : without) * size, 16);
 }
 
 /* Each lane of a matrix has rows in registers. Smaller orders are of Jacobi's method. */
@@ -95,18 +95,18 @@ double smm_eigh_phases_workspace(const smm_cuda_problem *p, const smm_cuda_param
 
 /* Of many matrices; of few, all lanes of each take least time. As timed on an H200 (November 2026). */
 void smm_eigh_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
-    const bool serves = !p->small && p->n > 8, large = bytes_of(p) >= 8; /* elements */
-    const int lanes = p->n <= (large ? 12 : 16) ? 8 : p->n <= 16 || !large ? 16 : 32;
+    const int size = bytes_of(p), lanes = size == sizeof(float) || p->n <= 16 ? 8 : 16;
+    const bool wide = size > (int)sizeof(double), serves = !p->small && p->n > 8 && (!wide || p->n <= 16 || p->n > 24);
     smm_cuda_grid grid;
-    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_phases, .lanes = serves ? lanes : 0, .threads = 64};
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_eigh_phases, .lanes = serves ? lanes : 0};
+    x->threads = has_vectors(p) && (!wide || p->n > 16) ? 64 : 32;
     while (x->lanes && x->lanes < 32 && !smm_eigh_phases_fits(p, x, &grid)) x->lanes *= 2;
-    if (x->lanes == 32 && p->n == 32) x->blocks = 5; /* or the compiler takes more registers than it was timed with */
 }
 
 /* Whether a thread has a matrix in registers. */
 static bool svd_is_few(const smm_cuda_problem *p, const smm_cuda_parameters *x) {
     enum { MAX_ROWS = 8 }; /* of those that are bidiagonalised */
-    const int max_bytes = parts_of(p) > 1 ? 400 : 512;
+    const int max_bytes = parts_of(p) > 1 && has_vectors(p) ? 400 : 512;
     const bool few = min_of(p->m, p->n) > MAX_JACOBI && max_of(p->m, p->n) <= MAX_ROWS;
     return smm_cuda_are_few(p, x) || (x->lanes == 1 && few && p->m * p->n * bytes_of(p) <= max_bytes);
 }
@@ -168,25 +168,26 @@ double smm_svd_phases_workspace(const smm_cuda_problem *p, const smm_cuda_parame
     return phases_workspace(p, min_of(p->m, p->n));
 }
 
-/* Of many matrices, as smm_eigh_phases_baseline(). As timed on an H200 (November 2026). */
+/* As timed on an H200 (November 2026). Of few real matrices, lanes in shared memory take less time; of few complex
+ * ones, many lanes. */
 void smm_svd_phases_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
     static const struct {
         int order, lanes, threads, blocks;
-    } rows[2][2][5] = {{{{12, 4, 64, 0}, {16, 8, 64, 0}, {24, 8, 128, 3}, {32, 16, 128, 3}},
-                        {{12, 4, 32, 0}, {16, 8, 32, 0}, {20, 8, 64, 0}, {24, 16, 64, 0}, {32, 32, 128, 3}}},
-                       {{{8, 4, 32, 0}, {12, 4, 64, 0}, {16, 8, 128, 3}, {20, 8, 128, 2}, {32, 16, 128, 2}},
-                        {{6, 2, 32, 0}, {12, 8, 32, 0}, {16, 16, 128, 3}, {32, 32, 128, 2}}}};
+    } rows[2][2][5] = {{{{12, 4, 64, 0}, {16, 8, 64, 8}, {24, 8, 128, 3}, {32, 16, 128, 3}},
+                        {{12, 4, 32, 0}, {16, 8, 64, 6}, {20, 8, 32, 0}, {32, 16, 64, 0}}},
+                       {{{8, 4, 32, 0}, {12, 4, 64, 0}, {16, 8, 128, 3}, {20, 8, 64, 0}, {32, 16, 128, 2}},
+                        {{6, 2, 32, 0}, {16, 8, 32, 0}, {32, 32, 128, 2}}}};
     const smm_cuda_parameters alone = {.lanes = 1};
     const int n = min_of(p->m, p->n), is_complex = parts_of(p) > 1, doubles = bytes_of_part(p) == sizeof(double);
-    const bool serves = n > 8 || (is_complex && n > MAX_JACOBI && !svd_is_few(p, &alone));
+    const bool serves = n > MAX_JACOBI && n <= SMM_CUDA_MAX_ORDER && !svd_is_few(p, &alone);
     smm_cuda_grid grid;
     int i = 0;
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_svd_phases};
-    if (p->small || !serves || n > SMM_CUDA_MAX_ORDER) return;
+    if (!serves || (p->small && !is_complex)) return;
     while (rows[is_complex][doubles][i].order < n) i++;
-    x->lanes = rows[is_complex][doubles][i].lanes;
-    x->threads = rows[is_complex][doubles][i].threads;
-    x->blocks = rows[is_complex][doubles][i].blocks;
+    x->lanes = p->small ? min_of(power_of_two(n), 32) : rows[is_complex][doubles][i].lanes;
+    x->threads = p->small || !has_vectors(p) ? 32 : rows[is_complex][doubles][i].threads;
+    x->blocks = p->small || !has_vectors(p) ? 0 : rows[is_complex][doubles][i].blocks;
     while (x->lanes < 32 && !smm_svd_phases_fits(p, x, &grid)) x->lanes *= 2;
 }
 
