@@ -17,6 +17,7 @@ from smallmm._programs.cuda_kernel import Layout, kernel_of
 
 ARCHS = {80: 163 << 10, 90: 227 << 10, 100: 227 << 10}  # bytes of shared memory that a block may use
 MAX_SPILLED = 48
+MAX_IN_PHASES = 1024  # of rows of 512 bytes: timed, these kernels are faster than what does not spill
 PROBLEM = ("op", "small", "dtype", "m", "k", "n", "order_a", "order_b", "source_a", "source_b")
 FLAGS = ("order_a", "order_b", "aligned", "scaled", "in_place")
 DTYPES = ("f32", "f64", "f16", "bf16")
@@ -44,7 +45,7 @@ def compile_all(problems, arch, registers):
     for problem, (cubin, log, name, _) in zip(problems, found, strict=True):
         assert cubin[:4] == b"\x7fELF"
         spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))  # of all functions
-        assert spilled <= MAX_SPILLED, (problem, spilled)
+        assert spilled <= (MAX_IN_PHASES if "_phases_" in name else MAX_SPILLED), (problem, spilled)
         used = re.findall(r"Used (\d+) registers", log)
         if used:  # not from NVRTC's own cache
             registers.setdefault(f"sm_{arch} {name}", []).append(max(map(int, used)))
