@@ -8,6 +8,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from _pytest.runner import runtestprotocol
 from accuracy import DTYPES, has_fma
 from hypothesis import HealthCheck, settings
 
@@ -73,6 +74,17 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if "slow" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Of a test that passed a worker sends one message, not five: these take longer than a short test."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.fixture(params=core.isas_available())
