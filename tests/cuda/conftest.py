@@ -3,6 +3,7 @@ the others run wherever NVRTC is. `make test-cuda` runs them all and fails witho
 
 import fcntl
 import importlib
+import json
 import os
 import shlex
 import shutil
@@ -88,32 +89,43 @@ def emulated_library(tmp_path_factory, compiler):
     return library
 
 
+@pytest.fixture(scope="session")
+def emulated_forks(emulated_library, compiler, flags):
+    """What runs scripts (emulated/forks.py)."""
+    environment = {
+        **{x: os.environ[x] for x in os.environ if not x.startswith("SMALLMM_")},
+        "PYTHONPATH": ":".join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH")))),
+        "LD_LIBRARY_PATH": f"{emulated_library.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+        "EMULATED_LIBRARY": str(emulated_library),
+        "EMULATED_HEADERS": str(EMULATED / "gpu"),
+        "EMULATED_COMPILER": shlex.join([compiler, *flags]),
+        "CCACHE_DISABLE": "1",  # few kernels are compiled twice, and it takes a fifth of the time to look
+        "EMULATED_LINKER": "ld",  # alone it takes half as long: the process has libc and libm
+    }
+    command = [sys.executable, EMULATED / "forks.py"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, text=True, **pipes) as forks:
+        yield forks
+
+
 @pytest.fixture
-def emulated(emulated_library, compiler, flags, tmp_path):
+def emulated(emulated_forks, tmp_path):
     """Run a Python script of the folder emulated/, or another, where the emulated GPU is the only one. The
     result is what it printed; it must not fail.
 
     Keywords are more environment variables. What is compiled lies in tmp_path."""
 
     def run(script, *arguments, **settings):
-        environment = {
-            **{x: os.environ[x] for x in os.environ if not x.startswith("SMALLMM_")},
-            "PYTHONPATH": ":".join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH")))),
-            "LD_LIBRARY_PATH": f"{emulated_library.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-            "EMULATED_LIBRARY": str(emulated_library),
-            "EMULATED_HEADERS": str(EMULATED / "gpu"),
-            "EMULATED_FOLDER": str(tmp_path),
-            "EMULATED_COMPILER": shlex.join([compiler, *flags]),
-            "CCACHE_DISABLE": "1",  # few kernels are compiled twice, and it takes a fifth of the time to look
-            # The process has libc and libm: a linker that reads neither takes half as long.
-            "EMULATED_LINKER": shlex.join([compiler, "-nostdlib"]),
-            **{name: str(value) for name, value in settings.items()},
-        }
-        command = [sys.executable, EMULATED / script, *map(str, arguments)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{shlex.join(map(str, command))}: {done.stdout[-1000:]}{done.stderr[-3000:]}")
-        return done.stdout
+        command = [str(EMULATED / script), *map(str, arguments)]
+        environment = {"EMULATED_FOLDER": str(tmp_path), **{x: str(y) for x, y in settings.items()}}
+        printed = [tmp_path / "output", tmp_path / "errors"]
+        emulated_forks.stdin.write(json.dumps([command, environment, [*map(str, printed)]]) + "\n")
+        emulated_forks.stdin.flush()
+        status = emulated_forks.stdout.readline().strip()
+        output, errors = (path.read_text() for path in printed)
+        if status != "0":
+            raise RuntimeError(f"{shlex.join(command)}: {status} {output[-1000:]}{errors[-3000:]}")
+        return output
 
     return run
 
