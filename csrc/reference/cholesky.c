@@ -31,15 +31,6 @@ static intptr_t zero_of(numbers a, intptr_t n) {
     return 0;
 }
 
-/* Matrix q of A, or A^H. */
-static void get_matrix(const smm_call *call, intptr_t q, bool adjoint, numbers a) {
-    for (intptr_t i = 0; i < call->n; i++)
-        for (intptr_t j = 0; j < call->n; j++) {
-            const number x = get_number(&call->a, call->dtype, q, i, j);
-            *(adjoint ? &a[j][i] : &a[i][j]) = adjoint ? conjugate(x) : x;
-        }
-}
-
 /* U of A = U^H U is the transpose of L of A^T = L L^H. */
 static void factor_one(const smm_call *call, intptr_t q) {
     const bool upper = call->form & SMM_UPPER;
@@ -56,53 +47,30 @@ static void factor_one(const smm_call *call, intptr_t q) {
     put_int(smm_info(call), q, 0, info);
 }
 
-static void factor_and_solve_one(const smm_call *call, intptr_t q) {
-    const smm_dtype t = call->dtype;
-    const intptr_t n = call->n;
-    numbers a, adjoint;
-    get_matrix(call, q, call->form & SMM_UPPER, a);
-    const intptr_t info = factor(t, a, n);
-    for (intptr_t i = 0; i < n; i++)
-        for (intptr_t j = 0; j <= i; j++) adjoint[j][i] = conjugate(a[i][j]);
-    for (intptr_t k = 0; k < call->k; k++) {
-        number x[SMM_MAX_ORDER];
-        for (intptr_t i = 0; i < n; i++) x[i] = get_number(&call->solve_pos.b, t, q, i, k);
-        if (!info) {
-            solve(t, a, n, false, false, x);
-            solve(t, adjoint, n, true, false, x);
-        }
-        for (intptr_t i = 0; i < n; i++) put_number(&call->solve_pos.x, t, q, i, k, info ? not_a_number : x[i]);
-    }
-    put_int(smm_info(call), q, 0, info);
-}
-
+/* By SOLVE_POS, CHO_SOLVE or SOLVE_TRIANGULAR, whose operands are the same: triangular_lanes.h asserts that. */
 static void solve_one(const smm_call *call, intptr_t q) {
     const smm_dtype t = call->dtype;
     const intptr_t n = call->n;
-    const bool upper = call->form & SMM_UPPER, unit = call->form & SMM_UNIT, factored = call->op == SMM_OP_CHO_SOLVE;
-    const smm_operand *b = factored ? &call->cho_solve.b : &call->solve_triangular.b;
-    const smm_operand *to = factored ? &call->cho_solve.x : &call->solve_triangular.x;
-    numbers a, adjoint;
-    get_matrix(call, q, false, a);
-    get_matrix(call, q, true, adjoint);
-    const intptr_t info = unit ? 0 : zero_of(a, n);
+    const bool upper = call->form & SMM_UPPER, unit = call->form & SMM_UNIT, both = call->op != SMM_OP_SOLVE_TRIANGULAR;
+    numbers l, u;
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j < n; j++) {
+            const number x = get_number(&call->a, t, q, i, j);
+            *(upper ? &l[j][i] : &l[i][j]) = upper ? conjugate(x) : x;
+        }
+    const intptr_t info = call->op == SMM_OP_SOLVE_POS ? factor(t, l, n) : unit ? 0 : zero_of(l, n);
+    for (intptr_t i = 0; i < n; i++)
+        for (intptr_t j = 0; j <= i; j++) u[j][i] = conjugate(l[i][j]);
     for (intptr_t k = 0; k < call->k; k++) {
         number x[SMM_MAX_ORDER];
-        for (intptr_t i = 0; i < n; i++) x[i] = get_number(b, t, q, i, k);
-        if (factored) {
-            solve(t, upper ? adjoint : a, n, false, false, x);
-            solve(t, upper ? a : adjoint, n, true, false, x);
-        } else {
-            solve(t, a, n, upper, unit, x);
-        }
-        for (intptr_t i = 0; i < n; i++) put_number(to, t, q, i, k, info ? not_a_number : x[i]);
+        for (intptr_t i = 0; i < n; i++) x[i] = get_number(&call->solve_triangular.b, t, q, i, k);
+        if (both || !upper) solve(t, l, n, false, unit, x);
+        if (both || upper) solve(t, u, n, true, unit, x);
+        for (intptr_t i = 0; i < n; i++) put_number(&call->solve_triangular.x, t, q, i, k, info ? not_a_number : x[i]);
     }
     put_int(smm_info(call), q, 0, info);
 }
 
 void smm_reference_cholesky(const smm_call *call) {
-    for (intptr_t q = 0; q < call->batch; q++)
-        (call->op == SMM_OP_CHOLESKY    ? factor_one
-         : call->op == SMM_OP_SOLVE_POS ? factor_and_solve_one
-                                        : solve_one)(call, q);
+    for (intptr_t q = 0; q < call->batch; q++) (call->op == SMM_OP_CHOLESKY ? factor_one : solve_one)(call, q);
 }
