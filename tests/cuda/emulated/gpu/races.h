@@ -23,13 +23,35 @@ static void take_later(Clock &clock, const Clock &other) {
 }
 
 struct Access {
-    int thread;
-    unsigned time, bytes; /* bit i: byte i of a word */
-    const void *from;     /* the instruction */
+    const void *from; /* the instruction */
+    unsigned time;
+    unsigned short thread;
+    unsigned char bytes; /* bit i: byte i of a word, which nobody overwrote since */
 };
-/* What of four bytes was not overwritten since, in which block. */
+/* Of one kind, to a word: most are compared with the last one alone, so that one lies beside the word. */
+struct Accesses {
+    Access last = {};
+    std::vector<Access> before;
+
+    void add(const Access &now) {
+        if (last.bytes) before.push_back(last);
+        last = now;
+    }
+    /* Removes bytes of each, from the last one on. */
+    template <class Bytes> void forget(Bytes bytes_of) {
+        last.bytes &= ~bytes_of(last);
+        if (before.empty()) return;
+        size_t kept = before.size();
+        for (size_t i = before.size(); i-- > 0;) {
+            Access access = before[i];
+            access.bytes &= ~bytes_of(access);
+            if (access.bytes) before[--kept] = access;
+        }
+        before.erase(before.begin(), before.begin() + kept);
+    }
+};
 struct Word {
-    std::vector<Access> writes, reads;
+    Accesses writes, reads;
     unsigned block;
 };
 
@@ -77,40 +99,31 @@ static void check_rewritten() {
 }
 
 /* Earlier accesses to the same bytes must be ones that this thread has heard of. */
-static void check(const std::vector<Access> &earlier, bool wrote, const Access &now, bool writes, const void *word) {
+static void check(const Accesses &earlier, bool wrote, const Access &now, bool writes, const void *word) {
     const Clock &known = (wrote ? clocks : clocks_of_reads)[now.thread];
-    for (const Access &access : earlier) {
-        if (!(access.bytes & now.bytes) || known[access.thread] >= access.time) continue;
+    const auto check_one = [&](const Access &access) {
+        if (!(access.bytes & now.bytes) || known[access.thread] >= access.time) return;
         if (!wrote || !writes) fail(access, wrote ? "writes" : "reads", now, writes ? "writes" : "reads");
         const unsigned *const at = static_cast<const unsigned *>(word);
         if (!rewritten.word) rewritten = {at, *at, access, now};
-    }
-}
-
-/* Forgets bytes of earlier accesses, from the last one on. */
-template <class Bytes> static void forget(std::vector<Access> &earlier, Bytes bytes_of) {
-    size_t kept = earlier.size();
-    for (size_t i = earlier.size(); i-- > 0;) {
-        Access access = earlier[i];
-        access.bytes &= ~bytes_of(access);
-        if (access.bytes) earlier[--kept] = access;
-    }
-    earlier.erase(earlier.begin(), earlier.begin() + kept);
+    };
+    for (const Access &access : earlier.before) check_one(access);
+    check_one(earlier.last);
 }
 
 /* Of a thread the last read of each byte counts. The others are forgotten when there are many: threads often read a
  * word together, and nobody writes to it. */
-static void add_read(std::vector<Access> &reads, const Access &now) {
-    static std::vector<unsigned> later; /* the bytes that a thread read later */
-    if (!reads.empty() && reads.back().thread == now.thread && !(reads.back().bytes & ~now.bytes)) {
-        reads.back() = now;
+static void add_read(Accesses &reads, const Access &now) {
+    static std::vector<unsigned char> later; /* the bytes that a thread read later */
+    if (reads.last.thread == now.thread && !(reads.last.bytes & ~now.bytes)) {
+        reads.last = now;
         return;
     }
-    reads.push_back(now);
-    if (reads.size() <= 2 * clocks.size()) return;
+    reads.add(now);
+    if (reads.before.size() < 2 * clocks.size()) return;
     later.assign(clocks.size(), 0);
-    forget(reads, [](const Access &x) {
-        const unsigned bytes = later[x.thread];
+    reads.forget([](const Access &x) {
+        const unsigned char bytes = later[x.thread];
         later[x.thread] |= x.bytes;
         return bytes;
     });
@@ -118,9 +131,7 @@ static void add_read(std::vector<Access> &reads, const Access &now) {
 
 /* Whether the last read was this thread's, of these bytes, and it waited for nobody since: whoever wrote to them in
  * between would have had it forgotten. */
-static bool is_known(const std::vector<Access> &reads, const Access &now) {
-    if (reads.empty()) return false;
-    const Access &last = reads.back();
+static bool is_known(const Access &last, const Access &now) {
     return last.thread == now.thread && last.time == now.time && !(now.bytes & ~last.bytes);
 }
 
@@ -132,22 +143,25 @@ static Word *word_of(uintptr_t at) {
     const size_t i = is_shared ? at / 4 - first / 4 : SHARED / 4 + at / 4 - begin / 4;
     if (i >= words.size()) words.resize(i + 1);
     Word &it = words[i];
-    if (it.block != blocks) it.writes.clear(), it.reads.clear(), it.block = blocks;
+    if (it.block != blocks) {
+        for (Accesses *earlier : {&it.writes, &it.reads}) earlier->last = {}, earlier->before.clear();
+        it.block = blocks;
+    }
     return &it;
 }
 
 static void note(const void *address, int count, bool writes, const void *from) {
     check_rewritten();
-    const int thread = static_cast<int>(threadIdx.x);
+    const unsigned thread = threadIdx.x;
     const auto first = reinterpret_cast<uintptr_t>(address), end = first + count;
     for (uintptr_t at = first, next; at < end; at = next) {
         next = at / 4 * 4 + 4;
         Word *const it = word_of(at);
         if (!it) return;
-        unsigned bytes = 0;
+        unsigned char bytes = 0;
         for (uintptr_t i = at; i < next && i < end; i++) bytes |= 1u << i % 4;
-        const Access now = {thread, clocks[thread][thread], bytes, from};
-        if (!writes && is_known(it->reads, now)) continue;
+        const Access now = {from, clocks[thread][thread], static_cast<unsigned short>(thread), bytes};
+        if (!writes && is_known(it->reads.last, now)) continue;
         const void *const word = reinterpret_cast<const void *>(next - 4);
         check(it->writes, true, now, writes, word);
         if (!writes) {
@@ -155,8 +169,8 @@ static void note(const void *address, int count, bool writes, const void *from) 
             continue;
         }
         check(it->reads, false, now, true, word);
-        for (auto earlier : {&it->writes, &it->reads}) forget(*earlier, [bytes](const Access &) { return bytes; });
-        it->writes.push_back(now);
+        for (Accesses *earlier : {&it->writes, &it->reads}) earlier->forget([bytes](const Access &) { return bytes; });
+        it->writes.add(now);
     }
 }
 
