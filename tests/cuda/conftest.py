@@ -91,18 +91,19 @@ def emulated_library(tmp_path_factory, compiler):
 
 @pytest.fixture(scope="session")
 def emulated_forks(emulated_library, compiler, flags):
-    """What runs scripts (emulated/forks.py)."""
+    """What runs scripts (emulated/gpu/forks.py)."""
     environment = {
         **{x: os.environ[x] for x in os.environ if not x.startswith("SMALLMM_")},
-        "PYTHONPATH": ":".join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH")))),
+        "PYTHONPATH": ":".join(filter(None, (str(SUPPORT), str(EMULATED), os.environ.get("PYTHONPATH")))),
         "LD_LIBRARY_PATH": f"{emulated_library.parent}:{os.environ.get('LD_LIBRARY_PATH', '')}",
         "EMULATED_LIBRARY": str(emulated_library),
         "EMULATED_HEADERS": str(EMULATED / "gpu"),
+        "EMULATED_KERNELS": str(emulated_library.parent),
         "EMULATED_COMPILER": shlex.join([compiler, *flags]),
-        "CCACHE_DISABLE": "1",  # few kernels are compiled twice, and it takes a fifth of the time to look
+        "CCACHE_DISABLE": "1",  # it takes a fifth of the time to look
         "EMULATED_LINKER": "ld",  # alone it takes half as long: the process has libc and libm
     }
-    command = [sys.executable, EMULATED / "forks.py"]
+    command = [sys.executable, EMULATED / "gpu/forks.py"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, env=environment, text=True, **pipes) as forks:
         yield forks

@@ -5,11 +5,12 @@
  * block in turns. What a GPU does not forgive ends the process and says why: addresses that are not aligned, copies
  * that nobody waited for, writes beyond a block's shared memory, races (races.h), exchanges in different lines of the
  * text, and threads that wait for ever. EMULATED_HEADERS is this folder, EMULATED_COMPILER what compiles a kernel, with
- * its options, EMULATED_LINKER what makes a library of it, EMULATED_FOLDER a folder for that, EMULATED_CC the compute
- * capability, EMULATED_NAME what the device is called, EMULATED_DEVICES how many there are, EMULATED_MEMORY the bytes
- * that each has, EMULATED_BROKEN one whose launches fail. The kernels of all streams run when they are launched; those
- * of a graph when it is captured, and a launch of the graph only takes their time. By the clock of events a block takes
- * a microsecond, and more the further its number of threads is from EMULATED_BEST.
+ * its options, EMULATED_LINKER what makes a library of it, EMULATED_FOLDER a folder for that, EMULATED_KERNELS one for
+ * libraries that other processes use, too, EMULATED_CC the compute capability, EMULATED_NAME what the device is called,
+ * EMULATED_DEVICES how many there are, EMULATED_MEMORY the bytes that each has, EMULATED_BROKEN one whose launches
+ * fail. The kernels of all streams run when they are launched; those of a graph when it is captured, and a launch of
+ * the graph only takes their time. By the clock of events a block takes a microsecond, and more the further its number
+ * of threads is from EMULATED_BEST.
  */
 #undef _FORTIFY_SOURCE /* which takes jumps to another stack for errors */
 #include <dlfcn.h>
@@ -578,7 +579,7 @@ int cuStreamDestroy_v2(void *) {
 /* --- NVRTC: what it gives for a cubin is the path of a library --- */
 
 struct Program {
-    std::string folder, log, path;
+    std::string folder, text, log, path;
 };
 
 /* NVRTC compiles no array without elements: `double v3[0];`. */
@@ -656,25 +657,30 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int h
     }
     mkdir(folder.c_str(), 0755);
     refuse_empty_arrays(text);
-    std::ofstream(folder + "/kernel.cpp") << for_cpu(text) << for_launch(text);
-    *program = new Program{folder, "", folder + "/kernel.so"};
+    Program *const p = new Program{folder, for_cpu(text) + for_launch(text), "", ""};
+    std::ofstream(folder + "/kernel.cpp") << p->text;
+    *program = p;
     return 0;
 }
 int nvrtcCompileProgram(void *program, int count, const char *const *options) {
     Program &p = *static_cast<Program *>(program);
     Dl_info self;
     dladdr(reinterpret_cast<void *>(&emulated_fail), &self);
-    std::string command = setting("EMULATED_COMPILER", "c++");
-    command += " -c -D__CUDA_ARCH__=" + std::to_string(10 * compute_capability()) + " -I" +
-               in_quotes(setting("EMULATED_HEADERS", ".")) + " -iquote " +
-               in_quotes(std::string(setting("EMULATED_FOLDER", ".")) + "/headers");
+    std::string words = " -D__CUDA_ARCH__=" + std::to_string(10 * compute_capability());
     for (int i = 0; i < count; i++)
-        if (!strncmp(options[i], "-D", 2)) command += " " + in_quotes(options[i]);
-    const std::string log = p.folder + "/log", object = p.folder + "/kernel.o";
-    command += " " + in_quotes(p.folder + "/kernel.cpp") + " -o " + in_quotes(object) + " 2> " + in_quotes(log) +
-               " && " + setting("EMULATED_LINKER", "c++") + " -shared " + in_quotes(object) + " " +
-               in_quotes(self.dli_fname) + " -o " + in_quotes(p.path) + " 2>> " + in_quotes(log);
+        if (!strncmp(options[i], "-D", 2)) words += " " + in_quotes(options[i]);
+    p.path = std::string(setting("EMULATED_KERNELS", p.folder.c_str())) + "/" +
+             std::to_string(std::hash<std::string>()(words + p.text)) + ".so";
+    if (std::filesystem::exists(p.path)) return 0;
+    const std::string log = p.folder + "/log", object = p.folder + "/kernel.o", library = p.folder + "/kernel.so";
+    std::string command = setting("EMULATED_COMPILER", "c++") + words + " -I";
+    command += in_quotes(setting("EMULATED_HEADERS", ".")) + " -iquote " +
+               in_quotes(std::string(setting("EMULATED_FOLDER", ".")) + "/headers") + " -c " +
+               in_quotes(p.folder + "/kernel.cpp") + " -o " + in_quotes(object) + " 2> " + in_quotes(log) + " && " +
+               setting("EMULATED_LINKER", "c++") + " -shared " + in_quotes(object) + " " + in_quotes(self.dli_fname) +
+               " -o " + in_quotes(library) + " 2>> " + in_quotes(log);
     const int error = system(command.c_str());
+    if (!error) std::filesystem::rename(library, p.path); /* at once, for those who look */
     p.log = contents_of(log);
     return error ? 6 : 0;
 }

@@ -1,4 +1,4 @@
-"""Forks a Python for each script of this folder: one that has imported what all need, and so starts at once.
+"""Forks a Python for each script of the folder above: it has imported what all need, and so starts at once.
 
 A line of its input is, as JSON, a script and its arguments, more environment variables, and files for what
 it prints. A line of its output is how the script ended."""
