@@ -1,6 +1,8 @@
 """Eigenvalues and eigenvectors of general matrices: accuracy on matrices of every kind, conjugate pairs,
 phases, bad matrices. Bits, layouts and batches are in test_linalg.py, calls in test_linalg_calls.py."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from accuracy import (
@@ -13,6 +15,7 @@ from accuracy import (
     is_complex,
     norm1,
     real,
+    wide_matmul,
 )
 from matrices import extreme, normal, orthonormal
 
@@ -111,22 +114,23 @@ def limit_of(a, v):
     return bound("eig", v.dtype if is_complex(a.dtype) else real(v.dtype), a.shape[-1])
 
 
-def assert_accurate(w, v, a, names=None):
+def assert_accurate(w, v, a, d, names=None):
     """The bounds of docs/promises.md; a result may be rounded to a multiple of the smallest number."""
-    n, limit, d = a.shape[-1], limit_of(a, v), balanced(a)
+    n, limit = a.shape[-1], limit_of(a, v)
     size, grain = norm1(a.astype(np.clongdouble)), 4 * n * np.longdouble(np.finfo(a.dtype).smallest_subnormal)
     wide, w, v = exactly(a.astype(v.dtype), w, v)
-    residual, allowed = norm1(wide @ v - v * w[..., None, :]), limit * size * d.max(-1) / d.min(-1) + grain
+    residual = norm1(wide_matmul(wide, v) - v * w[..., None, :])
+    allowed = limit * size * d.max(-1) / d.min(-1) + grain
     good = (residual <= allowed) & (np.abs(np.linalg.norm(v, axis=-2) - 1) <= limit).all(-1)
     assert good.all(), (np.max(residual / allowed), names[~good] if names is not None else "")
 
 
-def assert_balanced_is_accurate(w, v, a):
+def assert_balanced_is_accurate(w, v, a, d):
     """The bound of B y - y w of each column, v = D y, where B = D^-1 A D."""
-    limit, d = limit_of(a, v), balanced(a)[..., None]
+    limit, d = limit_of(a, v), d[..., None]
     wide, w, y = exactly(a.astype(v.dtype), w, v / d)
     b = wide * d.mT / d
-    residual, allowed = np.abs(b @ y - y * w[..., None, :]).sum(-2), limit * np.abs(y).sum(-2)
+    residual, allowed = np.abs(wide_matmul(b, y) - y * w[..., None, :]).sum(-2), limit * np.abs(y).sum(-2)
     size, grain = norm1(b)[..., None], (np.finfo(a.dtype).smallest_subnormal / d).sum(-2)
     assert (residual <= allowed * size + grain).all(), np.max(residual / (allowed * size + grain))
 
@@ -155,19 +159,25 @@ def assert_pairs(w, v):
             j += 2
 
 
+@cache
+def all_kinds(n, dtype):
+    """Of all instruction sets: the matrices, the names of their kinds, and how they are balanced."""
+    stacks = kinds(np.random.default_rng(20261121), n, dtype)
+    a = np.concatenate([*stacks.values()])
+    return a, np.repeat([*stacks], [len(x) for x in stacks.values()]), balanced(a)
+
+
 @pytest.mark.accuracy
 @pytest.mark.parametrize("n", ORDERS)
-def test_accuracy(isa, number, n, rng):
-    stacks = kinds(rng, n, number)
-    a = np.concatenate([*stacks.values()])
-    names = np.repeat([*stacks], [len(x) for x in stacks.values()])
+def test_accuracy(isa, number, n):
+    a, names, d = all_kinds(n, number)
     w, v, info = smallmm.eig_ex(a)
     assert not info.any(), names[info != 0]
     assert (w.dtype, v.dtype) == (np.result_type(number, np.complex64),) * 2
-    assert_accurate(w, v, a, names)
+    assert_accurate(w, v, a, d, names)
     assert_phases(v)
     if n <= 32:  # LAPACK permutes, too, and its vectors have the phases that NumPy multiplies with
-        assert_balanced_is_accurate(w, v, a)
+        assert_balanced_is_accurate(w, v, a, d)
         if number.kind == "f":
             for q in range(len(a)):
                 assert_pairs(w[q], v[q])
@@ -255,7 +265,7 @@ def test_near_the_ends_of_the_range(isa, number, rng):
         assert not info.any()
         fine = np.isfinite(w).all(-1) & np.isfinite(a).all((-1, -2))
         assert fine.sum() > len(a) // 2
-        assert_accurate(w[fine], v[fine], a[fine])
+        assert_accurate(w[fine], v[fine], a[fine], balanced(a[fine]))
 
 
 def test_powers_of_two(isa, number, rng):
@@ -282,7 +292,8 @@ def test_balancing_spares_residuals(isa, number, n):
     i, j = np.indices((n, n))
     a = np.stack([np.where(i > j + 1, 0, n - np.maximum(i, j)), np.tri(n, k=1)]).astype(number)
     wide, w, v = exactly(a, *smallmm.eig(a))
-    assert (norm1(wide @ v - v * w[..., None, :]) <= bound("eig", number, n) / 2 * norm1(wide)).all()
+    residual = norm1(wide_matmul(wide, v) - v * w[..., None, :])
+    assert (residual <= bound("eig", number, n) / 2 * norm1(wide)).all()
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])

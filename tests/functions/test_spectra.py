@@ -13,6 +13,7 @@ from accuracy import (
     has_fma,
     has_kernel_of_its_own,
     realified,
+    wide_matmul,
 )
 from matrices import extreme, normal, orthonormal, symmetric
 
@@ -76,9 +77,9 @@ def assert_accurate(w, v, a):
     wide, w, v = for_products(a, w, v)
     size = norm(a)
     unit, grain = info.eps / 2, n * np.longdouble(info.smallest_subnormal)
-    residual = norm(wide @ v - v * w[..., None, :])
+    residual = norm(wide_matmul(wide, v) - v * w[..., None, :])
     assert (residual <= 20 * n * unit * size + grain).all(), np.max(residual / (n * unit * size + grain))
-    drift = norm(v.mT @ v - np.eye(n))
+    drift = norm(wide_matmul(v.mT, v) - np.eye(n))
     assert (drift <= 20 * n * unit).all(), np.max(drift / (n * unit))
 
 

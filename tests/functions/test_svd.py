@@ -14,6 +14,7 @@ from accuracy import (
     has_fma,
     has_kernel_of_its_own,
     realified,
+    wide_matmul,
 )
 from matrices import conditioned, deficient, extreme, normal, orthonormal
 
@@ -102,7 +103,7 @@ def norm(a):
 def drift(q):
     """How far columns are from orthonormal."""
     (q,) = for_products(q)
-    return norm(q.mT @ q - np.eye(q.shape[-1])).max()
+    return norm(wide_matmul(q.mT, q) - np.eye(q.shape[-1])).max()
 
 
 def assert_accurate(u, s, vh, a, name=""):
@@ -111,7 +112,7 @@ def assert_accurate(u, s, vh, a, name=""):
     unit, grain = info.eps / 2, n * np.longdouble(info.smallest_subnormal)
     size = norm(a)
     left, values, right = for_products(u[..., :k], s, vh[..., :k, :])
-    residual = norm(a - (left * values[..., None, :]) @ right)
+    residual = norm(a - wide_matmul(left * values[..., None, :], right))
     assert (residual <= 20 * n * unit * size + grain).all(), (
         name,
         np.max(residual / (n * unit * size + grain)),
