@@ -35,6 +35,9 @@ enum { SMM_MIN_IN_PARTS = 1 << 13, SMM_PART = 16 };
 
 /* Sums of more products than SMM_DEEP are added in chunks of SMM_CHUNK, in the order of reference/matmul.c. */
 enum { SMM_DEEP = 1024, SMM_CHUNK = 256 };
+/* Symmetric matrices up to this order, and matrices of at most so many rows or columns, have their eigenvalues and
+ * singular values by Jacobi's methods, which are as fast there, and more accurate: reference/eigh.c and svd.c. */
+enum { SMM_JACOBI_MAX = 4 };
 
 typedef enum smm_status {
     SMM_OK = 0,

@@ -79,7 +79,7 @@ static unsigned any_needs(const smm_call *call) {
 
 /* In every build, for no other kernels take these orders. */
 #define EIGH_JACOBI(n) \
-    _Static_assert(n <= EIGH_JACOBI_MAX, "orders of EIGH_JACOBI"); \
+    _Static_assert(n <= SMM_JACOBI_MAX, "orders of EIGH_JACOBI"); \
     static void KERNEL(eigh_jacobi_##n)(const smm_call *call, intptr_t first, intptr_t last, smm_prefetch *cold) { \
         eigh_jacobi(call, first, last, cold, n); \
     }

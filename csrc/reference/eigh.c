@@ -5,9 +5,9 @@
 #include "reference.h"
 
 /* As in csrc/kernels/spectra/eigh_sweeps.h. */
-enum { SWEEPS = 30, JACOBI_MAX = 4 };
+enum { SWEEPS = 30 };
 
-static bool by_jacobi(intptr_t n) { return n <= JACOBI_MAX; }
+static bool by_jacobi(intptr_t n) { return n <= SMM_JACOBI_MAX; }
 
 typedef smm_spectrum spectrum;
 
@@ -205,7 +205,7 @@ static void rotate_row(hermitian *x, intptr_t r, intptr_t i, intptr_t j, double 
 }
 
 /* False if |a_ij| <= 4 u sqrt|a_ii a_jj| already. */
-static bool rotate_pair(hermitian *x, double *d, number v[][JACOBI_MAX], intptr_t i, intptr_t j) {
+static bool rotate_pair(hermitian *x, double *d, number v[][SMM_JACOBI_MAX], intptr_t i, intptr_t j) {
     const smm_dtype t = x->t;
     const double far = roundoff(t) * 8, above = d[i], below = d[j];
     const number a = x->a[i][j], twice = sum(t, a, a);
@@ -237,7 +237,7 @@ static intptr_t diagonalise_by_jacobi(hermitian *x, spectrum *to) {
     const smm_dtype t = x->t;
     const intptr_t n = x->n;
     const double up = jacobi_scale[to->dtype];
-    number v[JACOBI_MAX][JACOBI_MAX] = {0};
+    number v[SMM_JACOBI_MAX][SMM_JACOBI_MAX] = {0};
     intptr_t rotated = 0;
     for (intptr_t i = 0; i < n; i++) {
         for (intptr_t j = i; j < n; j++) x->a[i][j] = scaled(t, x->a[i][j], up);

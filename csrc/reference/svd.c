@@ -5,9 +5,9 @@
 #include "reference.h"
 
 /* As in csrc/kernels/svd_sweeps.h. */
-enum { SWEEPS = 30, JACOBI_MAX = 4 };
+enum { SWEEPS = 30 };
 
-static bool by_jacobi(intptr_t n) { return n <= JACOBI_MAX; }
+static bool by_jacobi(intptr_t n) { return n <= SMM_JACOBI_MAX; }
 
 /* A tall matrix, of a call's A or its transpose: A = (large) diag(s) (small)^T, where `small` is the conjugate of V. */
 typedef struct tall {
@@ -51,12 +51,12 @@ static double get_scaled(decomposition *x, intptr_t q) {
  * small ones as exact as large ones (Cox and Higham, BIT 38, 1998). */
 static void reduce(decomposition *x) {
     const intptr_t m = x->of.m, n = x->of.n;
-    double squares[SMM_MAX_ORDER] = {0}, largest[JACOBI_MAX] = {0};
+    double squares[SMM_MAX_ORDER] = {0}, largest[SMM_JACOBI_MAX] = {0};
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
             const number a = x->a[i * n + j];
             squares[j] = fma_in(x->t, a.im, a.im, fma_in(x->t, a.re, a.re, squares[j]));
-            if (m <= JACOBI_MAX) largest[i] = fmax(largest[i], fmax(fabs(a.re), fabs(a.im)));
+            if (m <= SMM_JACOBI_MAX) largest[i] = fmax(largest[i], fmax(fabs(a.re), fabs(a.im)));
         }
     smm_factors f;
     f.dtype = x->t, f.m = m, f.n = n;
@@ -64,7 +64,7 @@ static void reduce(decomposition *x) {
         const intptr_t place = place_of(squares, n, j);
         x->perm[place] = j;
         for (intptr_t i = 0; i < m; i++)
-            f.a[(m <= JACOBI_MAX ? place_of(largest, m, i) : i) * n + place] = x->a[i * n + j];
+            f.a[(m <= SMM_JACOBI_MAX ? place_of(largest, m, i) : i) * n + place] = x->a[i * n + j];
     }
     smm_factor(&f);
     for (intptr_t i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* eigh_jacobi.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders up to EIGH_JACOBI_MAX, a
+/* eigh_jacobi.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders up to SMM_JACOBI_MAX, a
  * constant, LANES of them side by side: two-sided Jacobi rotations, which keep the relative accuracy of small
  * eigenvalues of graded definite matrices (Demmel and Veselic, SIAM J. Matrix Anal. Appl. 13, 1992). One text over the
  * numbers of elements_real.h and those of elements_complex.h.
@@ -28,7 +28,7 @@
 enum {
     JACOBI_SWEEPS = 30, /* then a matrix is given up */
     JACOBI_GROUPS = PARTS > 1 ? 1 : 2,
-    JACOBI_SIZE = EIGH_JACOBI_MAX * EIGH_JACOBI_MAX
+    JACOBI_SIZE = SMM_JACOBI_MAX * SMM_JACOBI_MAX
 };
 
 /* LANES matrices under way. */

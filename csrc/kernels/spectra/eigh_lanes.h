@@ -1,4 +1,4 @@
-/* eigh_lanes.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders above EIGH_JACOBI_MAX,
+/* eigh_lanes.h: eigenvalues and eigenvectors of symmetric and Hermitian matrices of orders above SMM_JACOBI_MAX,
  * LANES of them side by side: Householder tridiagonalisation and implicit QR with Wilkinson's shift (LAPACK's hetrd,
  * ungtr and steqr; Golub and Van Loan, Matrix Computations, section 8.3). One text over the numbers of elements_real.h
  * and those of elements_complex.h: reflectors leave a T that is real, and rotations of T turn real and imaginary parts
@@ -195,7 +195,7 @@ INLINE void eigh_place_columns(vec *a, intptr_t n, int32_t place[SMM_MAX_ORDER][
 /* Ascending eigenvalues, and columns of V with them. */
 INLINE void eigh_arrange_values(eigh_stack *x, intptr_t n, int32_t place[SMM_MAX_ORDER][LANES]) {
     vec ones[SMM_MAX_ORDER];
-    eigh_ranks(place, x->d, n);
+    lanes_ranks(place, x->d, n, false);
     for (intptr_t j = 0; j < n; j++) ones[j] = lane_set(1);
     eigh_arrange_row(x->d, n, place, ones);
 }
@@ -243,7 +243,7 @@ INLINE void eigh_end(const smm_call *call, intptr_t q, eigh_stack *x, intptr_t n
 
 /* Of which calls the kernels of this method are. */
 static unsigned eigh_lanes_needs(const smm_call *call) {
-    return call->n > EIGH_JACOBI_MAX || call->n == 0 ? 0 : SMM_UNFIT;
+    return call->n > SMM_JACOBI_MAX || call->n == 0 ? 0 : SMM_UNFIT;
 }
 
 typedef struct eigh_workspace {

@@ -20,8 +20,7 @@
 enum {
     EIGH_SWEEPS = 30, /* per row; then a matrix is given up */
     EIGH_GROUPS = 2,
-    EIGH_JACOBI_MAX = 4, /* up to it eigh_jacobi.h is as fast, and more accurate */
-    EIGH_ROWS = 2,       /* of V, rotated together */
+    EIGH_ROWS = 2, /* of V, rotated together */
     EIGH_ALL = SMM_MAX_ORDER
 };
 
@@ -233,14 +232,16 @@ INLINE void eigh_iterate(eigh_stack *x, eigh_turns *turns, intptr_t n, intptr_t 
 
 /* --- Order -------------------------------------------------------------------------------------------------------- */
 
-/* The place of each eigenvalue is the number of those before it. */
-INLINE void eigh_ranks(int32_t place[SMM_MAX_ORDER][LANES], const vec *d, intptr_t n) {
+/* Element l of place_j says where lane l's j goes, the number of keys before it, when keys ascend, or descend, and
+ * equal ones stay in order. */
+INLINE void lanes_ranks(int32_t (*place)[LANES], const vec *key, intptr_t n, const bool descend) {
     const vec one = lane_set(1), zero = lane_set(0);
     for (intptr_t j = 0; j < n; j++) {
         vec before = zero;
-        for (intptr_t i = 0; i < j; i++) before = lane_add(before, lane_select(lane_greater(d[i], d[j]), zero, one));
+        for (intptr_t i = 0; i < j; i++)
+            before = lane_add(before, lane_select(lane_greater(key[descend ? j : i], key[descend ? i : j]), zero, one));
         for (intptr_t i = j + 1; i < n; i++)
-            before = lane_add(before, lane_select(lane_greater(d[j], d[i]), one, zero));
+            before = lane_add(before, lane_select(lane_greater(key[descend ? i : j], key[descend ? j : i]), one, zero));
         lane_store_int(place[j], before);
     }
 }

@@ -1,4 +1,4 @@
-/* svd_bidiagonal.h: singular values and singular vectors of orders above SVD_JACOBI_MAX, LANES matrices side by side:
+/* svd_bidiagonal.h: singular values and singular vectors of orders above SMM_JACOBI_MAX, LANES matrices side by side:
  * Householder bidiagonalisation and implicit QR (LAPACK's gebrd and bdsqr; Golub and Van Loan, Matrix Computations,
  * section 8.6).
  *
@@ -93,7 +93,7 @@ INLINE void bidiagonal_arrange_values(svd_stack *x, const bidiagonal *b, intptr_
                                       int32_t place[SMM_MAX_ORDER][LANES]) {
     vec s[SMM_MAX_ORDER];
     for (intptr_t j = 0; j < n; j++) s[j] = lane_abs(b->d[j]);
-    svd_ranks(place, s, n);
+    lanes_ranks(place, s, n, true);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
 }
 SHARED void KERNEL(bidiagonal_arrange)(svd_stack *x, const bidiagonal *b, intptr_t n, bool vectors) {

@@ -1,4 +1,4 @@
-/* svd_lanes.h: singular values and singular vectors of orders up to SVD_JACOBI_MAX, LANES matrices side by side:
+/* svd_lanes.h: singular values and singular vectors of orders up to SMM_JACOBI_MAX, LANES matrices side by side:
  * one-sided Jacobi rotations of a triangular factor (Hestenes, J. SIAM 6, 1958; Demmel and Veselic, SIAM J. Matrix
  * Anal. Appl. 13, 1992; Drmac and Veselic, the same 29, 2008).
  *
@@ -74,26 +74,26 @@ INLINE void elem_scatter(elem *to, const int32_t *place, elem x) {
 /* Columns by length, the longest first; and a few rows by their largest element. */
 INLINE void svd_sort(svd_stack *x, intptr_t m, intptr_t n) {
     const intptr_t step = row_step(n);
-    int32_t place[SVD_JACOBI_MAX][LANES], row[SVD_JACOBI_MAX][LANES];
-    vec squares[SVD_JACOBI_MAX];
+    int32_t place[SMM_JACOBI_MAX][LANES], row[SMM_JACOBI_MAX][LANES];
+    vec squares[SMM_JACOBI_MAX];
     for (intptr_t j = 0; j < n; j++) squares[j] = lane_set(0);
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) squares[j] = elem_add_square(x->a[i * step + j], squares[j]);
-    svd_ranks(place, squares, n);
+    lanes_ranks(place, squares, n, true);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->perm, place[j], lane_set((T)j));
-    if (m <= SVD_JACOBI_MAX) {
-        vec largest[SVD_JACOBI_MAX];
+    if (m <= SMM_JACOBI_MAX) {
+        vec largest[SMM_JACOBI_MAX];
         for (intptr_t i = 0; i < m; i++) {
             largest[i] = lane_set(0);
             for (intptr_t j = 0; j < n; j++) largest[i] = elem_largest(x->a[i * step + j], largest[i]);
         }
-        svd_ranks(row, largest, m);
+        lanes_ranks(row, largest, m, true);
     }
     for (intptr_t i = 0; i < m; i++)
         for (intptr_t j = 0; j < n; j++) {
             int32_t at[LANES];
             UNROLLED(int l = 0; l < LANES; l++)
-                at[l] = (m <= SVD_JACOBI_MAX ? row[i][l] : (int32_t)i) * (int32_t)step + place[j][l];
+                at[l] = (m <= SMM_JACOBI_MAX ? row[i][l] : (int32_t)i) * (int32_t)step + place[j][l];
             elem_scatter(x->x, at, x->a[i * step + j]);
         }
 }
@@ -273,13 +273,13 @@ INLINE vec svd_length(const elem *x, intptr_t n, const bool unrolled) {
 /* Columns of V P, which are conjugated rows, in the order of their lengths. */
 INLINE void svd_arrange(svd_stack *x, intptr_t n, const bool vectors) {
     const intptr_t step = row_step(n);
-    int32_t place[SVD_JACOBI_MAX][LANES], row[SVD_JACOBI_MAX][LANES];
-    vec s[SVD_JACOBI_MAX];
+    int32_t place[SMM_JACOBI_MAX][LANES], row[SMM_JACOBI_MAX][LANES];
+    vec s[SMM_JACOBI_MAX];
     for (intptr_t j = 0; j < n; j++) {
         s[j] = svd_length(x->x + j * step, n, false);
         lane_store_int(row[j], lane_mul(x->perm[j], lane_set((T)step)));
     }
-    svd_ranks(place, s, n);
+    lanes_ranks(place, s, n, true);
     for (intptr_t j = 0; j < n; j++) svd_scatter(x->s, place[j], s[j]);
     for (intptr_t j = 0; j < n && vectors; j++)
         for (intptr_t k = 0; k < n; k++) {
@@ -532,7 +532,7 @@ INLINE void svd_store_vectors(const svd_operands *o, intptr_t q, svd_stack *x, v
 INLINE void svd_lanes_of(const smm_call *call, intptr_t first, intptr_t last, bool cold, const bool vectors,
                          svd_stack x, intptr_t m, intptr_t n, const bool unrolled) {
     const svd_operands o = svd_operands_of(call, vectors);
-    svd_round rounds[SVD_JACOBI_MAX];
+    svd_round rounds[SMM_JACOBI_MAX];
     svd_plan_rounds(rounds, n);
     for (intptr_t q = first; q < last; q += LANES) {
         const intptr_t count = min_of(LANES, last - q);

@@ -4,8 +4,7 @@
 enum {
     SVD_SWEEPS = 30, /* then a matrix is given up */
     SVD_GROUPS = 2,
-    SVD_FEW = 4,       /* orders up to it may be unrolled */
-    SVD_JACOBI_MAX = 4 /* above it svd_bidiagonal.h is faster */
+    SVD_FEW = 4 /* orders up to it may be unrolled */
 };
 
 /* Rows of at most this squared length are not rotated: products with them would lose digits. They are negligible beside
@@ -25,7 +24,7 @@ typedef struct svd_operands {
 
 /* Of which calls the kernels of either method are. */
 static unsigned svd_jacobi_needs(const smm_call *call) {
-    return min_of(call->m, call->n) <= SVD_JACOBI_MAX ? 0 : SMM_UNFIT;
+    return min_of(call->m, call->n) <= SMM_JACOBI_MAX ? 0 : SMM_UNFIT;
 }
 static unsigned svd_bidiagonal_needs(const smm_call *call) { return svd_jacobi_needs(call) ? 0 : SMM_UNFIT; }
 
@@ -45,18 +44,6 @@ INLINE svd_operands svd_operands_of(const smm_call *call, const bool vectors) {
     return o;
 }
 
-/* Element l of place_j says where lane l's j goes, when keys descend and equal ones stay in order. */
-INLINE void svd_ranks(int32_t (*place)[LANES], const vec *key, intptr_t n) {
-    const vec one = lane_set(1), zero = lane_set(0);
-    for (intptr_t j = 0; j < n; j++) {
-        vec before = zero;
-        for (intptr_t i = 0; i < j; i++)
-            before = lane_add(before, lane_select(lane_greater(key[j], key[i]), zero, one));
-        for (intptr_t i = j + 1; i < n; i++)
-            before = lane_add(before, lane_select(lane_greater(key[i], key[j]), one, zero));
-        lane_store_int(place[j], before);
-    }
-}
 /* Vector number place_l of `to` gets lane l of x. */
 INLINE void svd_scatter(vec *to, const int32_t *place, vec x) {
     T lane[LANES];
@@ -72,7 +59,7 @@ INLINE vec svd_tolerance_squared(intptr_t n) {
 /* Round r of a sweep rotates the pairs i < j of which i + j is r or r + n: no row is in two of them. Over n rounds all
  * pairs come, as if row by row. */
 typedef struct svd_round {
-    uint8_t count, i[SVD_JACOBI_MAX / 2], j[SVD_JACOBI_MAX / 2];
+    uint8_t count, i[SMM_JACOBI_MAX / 2], j[SMM_JACOBI_MAX / 2];
 } svd_round;
 INLINE void svd_plan_rounds(svd_round *rounds, intptr_t n) {
     for (intptr_t r = 1; r <= n; r++) {
