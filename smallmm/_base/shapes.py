@@ -1,7 +1,7 @@
 """Dimensions and dtypes of a gufunc's operands and results."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import zip_longest
 from numbers import Number
@@ -125,14 +125,19 @@ def core_sizes(gufunc: np.ufunc, operands: dict[str, np.ndarray]) -> dict[str, i
     }
 
 
+def has_sizes(shape: Sequence[Any]) -> bool:
+    """Whether it may be part of a key: no size is a symbol, for which PyTorch traces any."""
+    return all(type(size) is int for size in shape)
+
+
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """As NumPy's, which takes no more than 32 dimensions."""
+    """As NumPy's, which takes no more than 32 dimensions, and no sizes that are symbols of PyTorch's."""
     result = []
     for sizes in zip_longest(*map(reversed, shapes), fillvalue=1):
-        others = set(sizes) - {1}
-        if len(others) > 1:
+        others = [size for size in sizes if size != 1] or [1]
+        if any(size != others[0] for size in others):
             raise ValueError(f"shapes {shapes} do not broadcast")
-        result.append(others.pop() if others else 1)
+        result.append(others[0])
     return tuple(result[::-1])
 
 

@@ -16,6 +16,7 @@ from .._base.catalog import composed_of_others
 from .._base.composition import PLAIN_DTYPES
 from .._base.errors import shown
 from .._base.options import one_of
+from .._base.shapes import has_sizes
 from .._libraries import library_of, on_device
 from .._programs.compose import full_dtype_name
 from .._programs.fuse import fuse
@@ -282,7 +283,9 @@ def _is_plain(x: Any) -> bool:
 
 
 def _is_cacheable(x: Any) -> bool:
-    return type(x) is np.ndarray or hasattr(x, "__dlpack_c_exchange_api__") or on_device(x)
+    if type(x) is np.ndarray:
+        return True
+    return (hasattr(x, "__dlpack_c_exchange_api__") or on_device(x)) and has_sizes(x.shape)
 
 
 def _batch_dimensions(

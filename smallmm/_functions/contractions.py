@@ -345,7 +345,7 @@ def multi_dot(arrays: "Sequence[ArrayLike]", *, out: Any = None) -> Any:
                 f"arrays[{i - 1}] of shape {shapes[i - 1]}"
             )
         sizes[i + 1 :] = [x.shape[-1]]
-    splits = _cheapest_splits(tuple(sizes))
+    splits = _cheapest_splits(tuple(map(int, sizes)))
 
     def product(first: int, last: int, out: Any = None) -> Any:
         if first == last:

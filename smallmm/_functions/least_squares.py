@@ -136,7 +136,7 @@ def qr(
             "(SciPy's 'full' is 'complete')"
         )
     a, m, n = with_core_shape(a)
-    gufunc = _QR_MODES[mode][m < n]
+    gufunc = _QR_MODES[mode][bool(m < n)]
     if mode == "r":
         return run("qr", gufunc, {"a": a}, (out,))
     if mode == "raw":

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._base.errors import is_supported, shown, wrong_dtype
 from .._base.options import dtype_of_sums, integer
-from .._base.shapes import dtype_of
+from .._base.shapes import dtype_of, has_sizes
 from .._libraries import type_name
 from .._programs.compose import (
     HALVES,
@@ -54,7 +54,8 @@ def contraction(
         subscripts, operands = _in_letters(op, subscripts, *operands)
     given = [array_of(op, f"operand {i}", x) for i, x in enumerate(operands)]
     shapes = tuple([tuple(x.shape) for x in given])
-    plan = _plan(op, subscripts, shapes) if path is None else _planned(op, subscripts, shapes, path)
+    is_kept = path is None and all(map(has_sizes, shapes))
+    plan = _plan(op, subscripts, shapes) if is_kept else _planned(op, subscripts, shapes, path)
     arrays = [x if index is None else x[index] for x, index in zip(given, plan.indices, strict=True)]
     if plan.is_view and (out is None or dtype is None):  # of any dtype
         return written(op, contracted(arrays, *plan.steps), out, casting)

@@ -58,7 +58,7 @@ class RecordedFunction(BatchedFunction):
 
     def _plan(self, operands: list[Any], options: dict[str, Any]) -> Plan:
         cores = tuple(
-            (dtype_of(x), tuple(x.shape)[x.ndim - len(dims) :], is_dense(x, len(dims)))
+            (dtype_of(x), tuple(map(int, tuple(x.shape)[x.ndim - len(dims) :])), is_dense(x, len(dims)))
             for x, dims in zip(operands, self._inputs, strict=True)
         )
         key = (

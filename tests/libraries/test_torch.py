@@ -71,6 +71,17 @@ def fused(a, b):
     return x, (x * b).sum()
 
 
+OF_MATRICES = {
+    "inv": smallmm.inv,
+    "qr": smallmm.qr,
+    "fused": lambda a: fused(a, a[..., 0]),
+    "cov": smallmm.cov,
+    "congruence": lambda a: smallmm.congruence(a, a),
+    "einsum": lambda a: smallmm.einsum("bij,bkj,bkl->bil", a, a, a),
+    "multi_dot": lambda a: smallmm.multi_dot([a, a, a]),
+}
+
+
 def mahalanobis(x, a):
     return smallmm.mahalanobis(x, 0 * x, a @ a.mT + torch.eye(3, dtype=F64))
 
@@ -157,6 +168,34 @@ class TestCompile:
     def test_errors_name_the_argument(self):
         with pytest.raises(RuntimeError, match=r"solve: b has shape \(2, 3\)"):
             self.compiled(lambda a, b: smallmm.solve(a, b))(torch.eye(3), torch.ones(2, 3))
+
+    def test_functions_are_told_apart(self, rng):
+        """Where they are compiled by themselves: none has the graph of another."""
+        a = torch.from_numpy(rng.standard_normal((4, 3, 3)))
+        made = [smallmm.fuse(x, "(n,n)->(n,n)") for x in (twice, lambda a: a @ a)]
+        for function in [
+            smallmm.inv,
+            smallmm.det,
+            smallmm.expm,
+            smallmm.norm,
+            smallmm.cov,
+            smallmm.corr,
+            *made,
+        ]:
+            assert torch.equal(self.compiled(function, "eager")(a), function(a))
+
+    @pytest.mark.parametrize("function", OF_MATRICES, ids=str)
+    def test_other_lengths_and_orders(self, rng, function):
+        """All batches but the first share a graph."""
+        counter = torch._dynamo.testing.CompileCounter()
+        compiled = self.compiled(lambda a: OF_MATRICES[function](a), counter)
+        for count in (3, 5, 4, 7):
+            a = torch.from_numpy(rng.standard_normal((count, 4, 4)))
+            assert_equal(compiled(a), OF_MATRICES[function](a))
+        assert counter.frame_count == 2
+        for n in (2, 5):
+            a = torch.from_numpy(rng.standard_normal((3, n, n)))
+            assert_equal(compiled(a), OF_MATRICES[function](a))
 
     def test_graphs_break_elsewhere(self, rng):
         """What reads memory has no graph: it runs between two of them."""
