@@ -31,6 +31,8 @@ def call_of_groups(group: "Group", op: str, gufunc: Any, operands: dict[str, Any
     groups = {name: x for name, x in operands.items() if is_group(x)}
     inputs, outputs = core_dimensions(gufunc)
     _check(op, gufunc.__name__, operands, inputs, len(group))
+    if not all(outputs):
+        _check_members(op, operands, inputs)
     if gufunc.__name__ in _OF_WIDE and any(x.shape[-2] < x.shape[-1] for x in group._stacks):
         return _by_sides(group, op, gufunc, *operands)
     classes = group._classes_with(groups.values())
@@ -116,6 +118,8 @@ def run_fused(
     if not found:  # of no members: a stack of none has the results
         found = [parts(*_no_members(arrays, inputs))]
     plan = max((plan for plan, *_ in found), key=lambda plan: sum(plan.columns))
+    if plan.columns or not all(x.ndim for x in plan.results):
+        _check_members(op, operands, inputs)  # type: ignore[arg-type]
     results = [
         first._results([results[i] for _, results, _ in found] if count else [], x.ndim, classes)
         for i, x in enumerate(plan.results)
@@ -157,6 +161,16 @@ def _check(op: str, gufunc: str, operands: dict[str, Any], inputs: Dimensions, m
             )
         if any(ndim <= len(dims) for ndim, _ in x._kinds):
             raise ValueError(f"{op}: a member of {name} has fewer than {len(dims)} dimensions")
+
+
+def _check_members(op: str, operands: dict[str, Any], inputs: Dimensions) -> None:
+    """Raise if a member is a stack: of it there are several numbers, or several info, instead of one."""
+    for (name, x), dims in zip(operands.items(), inputs, strict=False):
+        if is_group(x) and any(ndim > len(dims) + 1 for ndim, _ in x._kinds):
+            raise ValueError(
+                f"{op}: a member of {name} has more than {len(dims)} dimensions; expected no stacks, as "
+                "there is one number, or one info, for each member"
+            )
 
 
 def _in_common_dtypes(gufunc: Any, operands: list[Any], count: int) -> list[Any]:

@@ -8,6 +8,7 @@ import pytest
 import smallmm
 
 SHAPES = ((3, 3), (2, 2), (3, 3), (4, 4), (2, 2))
+STACKS = smallmm.Group([np.eye(2), np.ones((1, 3, 3))])
 
 
 def members(rng, shapes=SHAPES):
@@ -228,6 +229,10 @@ class TestFunctions:
                 ValueError,
                 "expected a group, or one",
             ),
+            *[
+                (lambda g, f=f: f(STACKS), ValueError, rf"{f.__name__}: a member of \w has more than 2 dim")
+                for f in (smallmm.inv, smallmm.pinv, smallmm.trace, smallmm.whiten)
+            ],
             (lambda g: smallmm.congruence(g), TypeError, "congruence: x is missing; expected 2 arrays, a, x"),
             (
                 lambda g: smallmm.explain(smallmm.cov, g),
