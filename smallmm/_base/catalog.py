@@ -41,7 +41,7 @@ def computed_by(*gufuncs: str) -> Callable[[_F], _F]:
 def name_of(op: str, argument: str, function: Any, others: tuple[str, ...] = ()) -> str:
     """The name of a public function of the catalogue, or of others, that is given as such or by its name."""
     name = function if isinstance(function, str) else getattr(function, "__name__", "")
-    names = [*FUNCTIONS, *others]
+    names = {*FUNCTIONS, *others}
     if name not in names:
         raise ValueError(f"{op}: {argument} is {shown(function)}; expected one of {', '.join(sorted(names))}")
     return name

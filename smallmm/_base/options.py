@@ -1,7 +1,8 @@
 """Options of the public functions: each is converted, or refused by name."""
 
 import operator
-from numbers import Integral
+from math import isfinite
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,15 @@ def integer(op: str, name: str, x: Any, bits: int | None = 31, least: int | None
     if least is not None and number < least:
         raise ValueError(f"{op}: {name} is {number}; expected at least {least}")
     return number
+
+
+def finite(op: str, name: str, x: Any) -> float:
+    """An option that is a finite real number."""
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x[()]
+    if not isinstance(x, Real) or isinstance(x, bool) or not isfinite(x):
+        raise ValueError(f"{op}: {name} is {shown(x)}; expected a finite number")
+    return float(x)
 
 
 _TUPLE_OR_LIST = (tuple, list)  # kept: making a union takes longer than to look at an option

@@ -1,7 +1,5 @@
 """Functions of matrices in terms of a library's namespace, and what their options mean."""
 
-from math import isfinite
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,12 +41,6 @@ def is_symmetric(op: str, assume_a: Any) -> bool:
     if not isinstance(assume_a, str) or assume_a not in SYMMETRIC:
         raise ValueError(f"{op}: assume_a is {shown(assume_a)}; expected 'gen' or 'sym'")
     return SYMMETRIC[assume_a]
-
-
-def exponent(op: str, p: Any) -> float:
-    if not isinstance(p, Real) or isinstance(p, bool) or not isfinite(p):
-        raise ValueError(f"{op}: p is {shown(p)}; expected a finite number")
-    return float(p)
 
 
 def of_symmetric(

@@ -12,13 +12,12 @@ from .._base.composition import (
 )
 from .._base.errors import NOT_CONVERGED, SINGULAR, Reason
 from .._base.later import later
-from .._base.options import integer
+from .._base.options import finite, integer
 from .._calls.calls import checked, outs_with_info, run
 from .._calls.twins import WithInfo, twin_of
 from .._programs.compose import composed
 from .matrix_function_steps import (
     MatrixFunctionExResult,
-    exponent,
     exponentials,
     is_symmetric,
     logarithms,
@@ -375,7 +374,7 @@ def powm(
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
-    p = exponent("powm", p)
+    p = finite("powm", "p", p)
     if not is_symmetric("powm", assume_a):
         if p.is_integer():
             return matrix_power(a, int(p), out=out)

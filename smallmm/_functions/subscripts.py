@@ -206,8 +206,8 @@ def _labels(op: str, i: int, shape: tuple[int, ...], letters: str) -> Labels:
     """A label for each dimension: its letter, or -1, -2, ... from the right where an ellipsis stands."""
     others = len(shape) - len(letters.replace(".", ""))
     if others < 0 or (others and "." not in letters):
-        expected = letters.replace(".", "...")
-        raise ValueError(f"{op}: operand {i} has shape {shape}; expected dimensions {expected}")
+        expected = f"dimensions {letters}".replace(".", "...") if letters else "no dimensions"
+        raise ValueError(f"{op}: operand {i} has shape {shape}; expected {expected}")
     return tuple(y for letter in letters for y in (range(-others, 0) if letter == "." else [letter]))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._base.options import flag
+from .._base.options import finite, flag
 from .._base.shapes import is_complex
 from .._programs.chosen import Choice, chosen_among
 from .._programs.compose import in_one_dtype
@@ -43,7 +43,7 @@ def _degrees(count: int, ddof: float, *weights: Any) -> Any:
 def _covariance(op: str, x: Any, weights: tuple[Any, ...], ddof: float, rowvar: bool) -> Any:
     x, *w = in_one_dtype(op, (x.mT if flag(op, "rowvar", rowvar) else x, *weights))
     y = weighted(x - mean_of(op, x, *w), *w)
-    c = y.mT @ y.conj() / _degrees(x.shape[-2], ddof, *w)
+    c = y.mT @ y.conj() / _degrees(x.shape[-2], finite(op, "ddof", ddof), *w)
     return 0.5 * (c + c.conj().mT) if is_complex(c) else c  # the diagonal is real to the bit
 
 

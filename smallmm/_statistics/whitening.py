@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._base.options import one_of
+from .._base.options import finite, one_of
 from .._functions.cholesky import cholesky
 from .._functions.spectra import eigh
 from .._functions.systems import solve_triangular
@@ -34,7 +34,7 @@ def _factored(op: str, x: Any, eps: float, method: str) -> tuple[Any, Any, Any, 
     mean = x.mean(axis=-2)
     y = x - mean
     c = y.mT @ y.conj() / float(max(x.shape[-2] - 1, 1))
-    if eps:
+    if eps := finite(op, "eps", eps):
         c = c + eps * np.eye(x.shape[-1], dtype=c.dtype)
     lower = cholesky(c)  # of all methods: it says which sets have no covariance that can be inverted
     if method == "cholesky":

@@ -399,6 +399,11 @@ def test_arguments_are_named():
             "expm: assume_a is 'tri'; expected 'gen'",
         ),
         (lambda: smallmm.powm(np.eye(2), np.nan), ValueError, "powm: p is nan; expected a finite number"),
+        (
+            lambda: smallmm.einsum("i,->i", np.eye(2)[0], np.eye(2)),
+            ValueError,
+            "1 has shape (2, 2); expected no",
+        ),
         (lambda: smallmm.powm(np.eye(2), "1"), ValueError, "powm: p is '1'; expected a finite number"),
         (
             lambda: smallmm.trace(np.eye(2), offset=0.5),

@@ -115,6 +115,8 @@ class TestCov:
             ),
             (lambda x: smallmm.cov(x[0, 0]), ValueError, r"cov: x has shape \(3,\); expected at least 2"),
             (lambda x: smallmm.cov(x, rowvar="no"), TypeError, "cov: rowvar is 'no'; expected True or False"),
+            (lambda x: smallmm.cov(x, ddof="no"), ValueError, "cov: ddof is 'no'; expected a finite number"),
+            (lambda x: smallmm.whiten(x, eps=1j), ValueError, "whiten: eps is 1j; expected a finite number"),
             (lambda x: smallmm.cov(x.astype("O")), TypeError, "cov: x has dtype object; expected"),
         ],
     )
