@@ -82,7 +82,14 @@ def _delivered(op: str, a: Any, results: tuple[Any, Any, Any], out: Any) -> Any:
     a = array_of(op, "a", a)
     if not is_complex(a) and not is_lazy(x) and not hasattr(x, "record"):
         xp = namespace_of(x) if hasattr(x, "ndim") else np
-        if all_true(xp, negative == 0, unknown=False):
+        try:
+            is_real = all_true(xp, negative == 0, unknown=False)
+        except TypeError as error:  # JAX's, of a tracer
+            raise TypeError(
+                f"{op}: whether the results of real matrices are real depends on their eigenvalues, which "
+                "are not known while the call is traced; pass complex matrices, or assume_a='sym' if they are symmetric"
+            ) from error
+        if is_real:
             x = xp.real(x) + 0.0  # dense
             x = cast(xp, x, full_dtype_name(a)) if full_dtype_name(a) in HALVES else x
     return checked(op, delivered(op, outs, (x, info)), NOT_DEFINED, wanted=out)

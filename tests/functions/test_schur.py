@@ -216,6 +216,14 @@ class TestRoots:
             assert not whole[:4].imag.any()
         np.testing.assert_allclose(smallmm.sqrtm(turn) @ smallmm.sqrtm(turn), turn, atol=1e-6)
 
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    def test_within_jit(self, jax, name):
+        function, a = FUNCTIONS[name][0], np.array([[2, 1], [0, 3]], np.float32)
+        with pytest.raises(TypeError, match=rf"{name}: whether .* pass complex matrices, or assume_a='sym'"):
+            jax.jit(function)(a)
+        x = jax.jit(function)(a.astype(np.complex64))
+        np.testing.assert_allclose(x, function(a), rtol=1e-5, atol=1e-6)
+
     @pytest.mark.parametrize("w", [1e-3, 1e-6, 1e-9, 1e-12])
     def test_near_the_negative_axis(self, dtype, w, rng):
         """Pairs of eigenvalues a + iw and a - iw: no error of the size of a is divided by w."""
