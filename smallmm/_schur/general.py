@@ -87,7 +87,8 @@ def _delivered(op: str, a: Any, results: tuple[Any, Any, Any], out: Any) -> Any:
         except TypeError as error:  # JAX's, of a tracer
             raise TypeError(
                 f"{op}: whether the results of real matrices are real depends on their eigenvalues, which "
-                "are not known while the call is traced; pass complex matrices, or assume_a='sym' if they are symmetric"
+                "are not known while the call is traced; pass complex matrices, or symmetric ones with "
+                "assume_a='sym'"
             ) from error
         if is_real:
             x = xp.real(x) + 0.0  # dense
