@@ -1,7 +1,7 @@
 /* lstsq_step.cuh: LSTSQ as a step: all right-hand sides at a time. */
 #include "function.cuh"
 
-constexpr int M = SMM_M, N = SMM_N, K = SMM_K;
+constexpr int M = SMM_M, N = SMM_N, K = SMM_K, ROWS = M;
 #include "lstsq.cuh"
 
 template <class A, class B, class Tolerance, class X, class Norms, class Rank, class Info>

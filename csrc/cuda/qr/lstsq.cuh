@@ -3,7 +3,8 @@
  * Loan, Matrix Computations, sections 5.4.2 and 5.5.4), in shared memory, or of few rows in registers. By all lanes of
  * a matrix, which take its columns and rows by turns. Of complex matrices the diagonals of R and T are real.
  *
- * Whoever includes it has M, N and K, the right-hand sides that are taken at a time; operands are OperandViews
+ * Whoever includes it has M, N and K, the right-hand sides that are taken at a time, and ROWS, those of A that are
+ * kept: M or, where it is factored elsewhere (lstsq_columns.cuh), those of R. Operands are OperandViews
  * (operand_view.cuh).
  */
 #include "rank.cuh"
@@ -15,16 +16,16 @@ constexpr int P = min_of(M, N), PITCH = FEW ? N : pitch_of(N);
  * different banks. */
 constexpr int OF_SCALES = K * sizeof(T), OF_OWNERS = (N + 1 + N % 2) * sizeof(int);
 constexpr int NEEDED =
-    M * PITCH + 1 + max_of(M, N) * K + 1 + 2 * (P + 1) + N + 1 + ceil_div(OF_SCALES + OF_OWNERS, sizeof(Element));
+    ROWS * PITCH + 1 + max_of(M, N) * K + 1 + 2 * (P + 1) + N + 1 + ceil_div(OF_SCALES + OF_OWNERS, sizeof(Element));
 constexpr int BETWEEN = elements_apart(NEEDED, sizeof(Element)) - NEEDED;
 
 struct Work {
-    Element a[M * PITCH + 1 + BETWEEN]; /* by rows; the one element more keeps it from being empty */
-    Element x[max_of(M, N) * K + 1];    /* right-hand sides by rows, then solutions, still permuted */
-    Element tau[P + 1], tail[P + 1];    /* of the reflectors from the left and from the right */
-    Element row[N + 1];                 /* room for a row */
-    T scale[K];                         /* by which right-hand sides were scaled */
-    int owner[N + 1 + N % 2];           /* column j was column owner[j] of A */
+    Element a[ROWS * PITCH + 1 + BETWEEN]; /* by rows; the one element more keeps it from being empty */
+    Element x[max_of(M, N) * K + 1];       /* right-hand sides by rows, then solutions, still permuted */
+    Element tau[P + 1], tail[P + 1];       /* of the reflectors from the left and from the right */
+    Element row[N + 1];                    /* room for a row */
+    T scale[K];                            /* by which right-hand sides were scaled */
+    int owner[N + 1 + N % 2];              /* column j was column owner[j] of A */
 };
 
 /* The largest magnitude of a part of A, and whether all are finite, for all lanes of the matrix. */
@@ -203,6 +204,19 @@ template <class B> __device__ inline void load_sides(Work &w, const B &from, lon
     sync_lanes();
 }
 
+/* The solutions of right-hand sides first .. first + cols, with the scale of A. */
+template <class X>
+__device__ inline void put_solutions(const Work &w, const X &x, long long first, int cols, T scale, bool finite) {
+    EACH(int e = lane(); e < N * K; e += LANES) {
+        const int i = e / K, j = e % K;
+        /* By both powers of two at once where that is a number: opposite ones may overflow on the way. */
+        const T back = reciprocal(w.scale[j]), both = product(back, scale);
+        const bool at_once = both > 0 && !isinf(both);
+        const Element y = scaled(scaled(w.x[e], at_once ? both : back), at_once ? T(1) : scale);
+        if (j < cols) x.put(finite ? w.owner[i] : i, first + j, finite ? y : not_an_element());
+    }
+}
+
 /* Of all right-hand sides, of which there are so many; norms are a row. The result is the rank. */
 template <class A, class B, class X, class Norms>
 __device__ inline int lstsq(Work &w, const A &a, const B &b, T rtol, long long columns, const X &x,
@@ -231,14 +245,7 @@ __device__ inline int lstsq(Work &w, const A &a, const B &b, T rtol, long long c
             solve(w, rank, [&](int j, T norm) {
                 if (j < cols) norms.put(0, first + j, product(norm, reciprocal(w.scale[j])));
             });
-        EACH(int e = lane(); e < N * K; e += LANES) {
-            const int i = e / K, j = e % K;
-            /* By both powers of two at once where that is a number: opposite ones may overflow on the way. */
-            const T back = reciprocal(w.scale[j]), both = product(back, scale);
-            const bool at_once = both > 0 && !isinf(both);
-            const Element y = scaled(scaled(w.x[e], at_once ? both : back), at_once ? T(1) : scale);
-            if (j < cols) x.put(finite ? w.owner[i] : i, first + j, finite ? y : not_an_element());
-        }
+        put_solutions(w, x, first, cols, scale, finite);
         for (int j = lane(); j < cols && !finite; j += LANES) norms.put(0, first + j, not_a_number());
         sync_lanes();
     }

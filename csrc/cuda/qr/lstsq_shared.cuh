@@ -12,7 +12,7 @@
 #include "element.cuh"
 #include "operand_view.cuh"
 
-constexpr int M = SMM_M, N = SMM_N, K = max_of(SMM_K, 1), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+constexpr int M = SMM_M, N = SMM_N, K = max_of(SMM_K, 1), ROWS = M, MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
 #include "lstsq.cuh"
 
 static_assert(SMM_SHARED == (FEW || OUTSIDE ? 0 : MATRICES * sizeof(Work)), "the plan counts otherwise");

@@ -66,13 +66,15 @@ void smm_qr_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
                                .threads = p->m * p->n > 64 || lanes == 32 ? max_of(lanes, 32) : 64};
 }
 
-/* Bytes of Work of lstsq.cuh. */
-static int lstsq_matrix_bytes(const smm_cuda_problem *p, int lanes) {
+/* Bytes of Work of lstsq.cuh, with so many rows of A. */
+static int lstsq_work_bytes(const smm_cuda_problem *p, int lanes, int rows) {
     const int k = max_of(p->k, 1), size = bytes_of(p), pitch = pitch_of(p->n);
-    const int elements = p->m * pitch + 1 + max_of(p->m, p->n) * k + 1 + 2 * (min_of(p->m, p->n) + 1) + p->n + 1;
+    const int elements = rows * pitch + 1 + max_of(p->m, p->n) * k + 1 + 2 * (min_of(p->m, p->n) + 1) + p->n + 1;
     const int others = k * bytes_of_part(p) + (p->n + 1 + p->n % 2) * (int)sizeof(int);
     return elements_apart(p, lanes, elements + ceil_div(others, size)) * size;
 }
+
+static int lstsq_matrix_bytes(const smm_cuda_problem *p, int lanes) { return lstsq_work_bytes(p, lanes, p->m); }
 
 /* Whether a thread has all of it in registers. */
 static bool is_few(const smm_cuda_problem *p, int lanes) {
@@ -104,4 +106,22 @@ void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x
     if (is_few(p, 1)) lanes = 1;
     if (smm_cuda_is_large_matrix(p)) lanes = smm_cuda_lanes_of_large(columns);
     *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_shared, .lanes = lanes, .threads = max_of(lanes, 32)};
+}
+
+bool smm_lstsq_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
+    enum { MAX_BYTES = 640, MAX_COLUMNS = 4 }; /* of a lane's columns in registers, of right-hand sides */
+    if (p->op != SMM_OP_LSTSQ || min_of(p->m, p->n) < 1 || p->k < 1 || p->k > MAX_COLUMNS) return false;
+    if (x->lanes < 2 || x->steps < 1 || !smm_cuda_whole_matrices(p, x, grid)) return false;
+    const int size = bytes_of(p), lines = 2 * round_up_to_vectors(p, p->m) * size;
+    const int bytes = lines + lstsq_work_bytes(p, x->lanes, min_of(p->m, p->n)) + p->k * size;
+    grid->shared = grid->matrices * (ceil_div(bytes, 16) | 1) * 16;
+    return ceil_div(p->n + p->k - 1, x->lanes) * p->m * size <= MAX_BYTES;
+}
+
+void smm_lstsq_columns_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x) {
+    smm_cuda_grid grid;
+    *x = (smm_cuda_parameters){.kernel = SMM_CUDA_KERNEL_lstsq_columns, .threads = 32, .steps = 4};
+    if (is_few(p, 1)) return;
+    x->lanes = 4;
+    while (x->lanes < 32 && !smm_lstsq_columns_fits(p, x, &grid)) x->lanes *= 2;
 }

@@ -83,10 +83,15 @@ __device__ inline Extension smallest_extension(T sigma, T alpha, T gamma) {
     return of_unit_length(product(root(squared), sigma), quotient_of(y, lost), -quotient_of(z, ratio));
 }
 
-/* Where no estimate need be made: csrc/kernels/qr/lstsq_lanes.h says why. size(i, j): of the elements of R. r, y: room
- * for P elements each. */
+/* Where no estimate need be made: csrc/kernels/qr/lstsq_lanes.h says why. squares: of the x of has_full_rank(). */
+template <int P> __device__ inline bool is_full_rank(T squares, T rtol) {
+    const T allowed = rtol <= 64 * ROUNDOFF ? 64 * ROUNDOFF : rtol;
+    return product(product(T(4 * P), squares), product(allowed, allowed)) < 1;
+}
+
+/* The same of R, of whose elements it takes size(i, j). r, y: room for P elements each. */
 template <int P, class Size> __device__ inline bool has_full_rank(Size size, T rtol, T *r, T *y) {
-    const T first = size(0, 0), allowed = rtol <= 64 * ROUNDOFF ? 64 * ROUNDOFF : rtol;
+    const T first = size(0, 0);
     T squares = 0;
     EACH(int k = lane(); k < P; k += LANES) r[k] = reciprocal(size(k, k)), y[k] = first;
     EACH_STEP(int k = P - 1; k >= 0; k--) {
@@ -95,5 +100,5 @@ template <int P, class Size> __device__ inline bool has_full_rank(Size size, T r
         squares = multiply_add(x, x, squares);
         EACH(int i = lane(); i < k; i += LANES) y[i] = multiply_add(size(i, k), x, y[i]);
     }
-    return product(product(T(4 * P), squares), product(allowed, allowed)) < 1;
+    return is_full_rank<P>(squares, rtol);
 }

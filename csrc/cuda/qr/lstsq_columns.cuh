@@ -1,0 +1,341 @@
+/* lstsq_columns.cuh: lstsq.cuh of real matrices whose columns are in registers.
+ *
+ * A lane holds whole columns of [A | B], so that sums over rows are its own. A column that comes to another place only
+ * takes the number of that place. What the lanes of a matrix exchange is the column of a step and its reflector,
+ * through shared memory. The update of a column also sums the squares by which the next one is chosen. The first column
+ * that is chosen makes room for the first right-hand side: so N columns and one right-hand side are N columns.
+ *
+ * R, by rows, goes to shared memory. Of full rank, which the bound of has_full_rank() tells while R is solved with,
+ * rows are then in registers, and what goes from lane to lane is shuffled. Otherwise lstsq.cuh goes on in shared
+ * memory.
+ *
+ * Grid: one block per MATRICES matrices; LANES threads to a matrix.
+ * Shared memory: of each matrix what `Group` names.
+ * Operands: any that args.h can describe. May overwrite B in place, matrix by matrix: each has read all of it before it
+ * writes.
+ * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; M * ceil((N + K - 1) / LANES) numbers stay in
+ * registers; no matrix is empty, and there is at least one right-hand side. */
+#include "common.cuh"
+#define SMM_FEW 0
+#include "lanes.cuh"
+#include "householder.cuh"
+#include "element.cuh"
+#include "operand_view.cuh"
+
+constexpr int M = SMM_M, N = SMM_N, K = SMM_K, ROWS = min_of(M, N), MATRICES = SMM_MATRICES, THREADS = SMM_THREADS;
+#include "lstsq.cuh"
+
+/* So many steps share the text of a loop. The rows that wait move up by one register at each step, so that the next one
+ * finds its rows where the last one did. */
+constexpr int STEPS = SMM_STEPS, SLOTS = ceil_div(N + K - 1, LANES), OWN = ceil_div(P, LANES);
+constexpr int HEIGHT = ceil_div(M, VECTOR) * VECTOR;
+
+struct Lines {
+    T raw[HEIGHT], v[HEIGHT]; /* of a step the column, and the reflector, tau in the place of v_0 = 1 */
+    Work w;                   /* in w.tau the diagonal of R, which has its other columns in their first places */
+    T norms[K];               /* of residuals */
+};
+/* An odd number of vectors, so that matrices differ in banks. */
+union alignas(16) Group {
+    Lines x;
+    char bytes[(ceil_div(sizeof(Lines), 16) | 1) * 16];
+};
+static_assert(SMM_SHARED == MATRICES * sizeof(Group), "the plan counts otherwise");
+
+/* The columns of a lane. */
+struct Columns {
+    T x[SLOTS][M];
+    T squares[SLOTS]; /* the sum of those of the rows that wait */
+    int place[SLOTS]; /* of a column of A in the order of columns, of right-hand side c N + c, of others more */
+};
+__device__ inline int column(int slot) { return slot * LANES + lane(); }
+
+/* What a row holds that does not exist where a loop counts it: its square vanishes in any sum, and its product with 0
+ * is -0, which is neutral even to -0. */
+constexpr T NOTHING = -static_cast<T>(DOUBLE ? 0x1p-1074 : 0x1p-149);
+
+__device__ inline void sum_squares(Columns &a) {
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++) {
+        a.squares[c] = 0;
+#pragma unroll
+        for (int i = 0; i < M; i++) a.squares[c] = multiply_add(a.x[c][i], a.x[c][i], a.squares[c]);
+    }
+}
+
+/* By sums of squares: whether scale_for() of A is 1, and A is finite. No is also said of some of which that is true. */
+__device__ inline bool needs_no_scaling(const Columns &a) {
+    constexpr int FAR = DOUBLE ? 400 : 40;
+    bool large = false, not_small = false;
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++) {
+        if (a.place[c] >= N) continue;
+        large |= !(a.squares[c] <= power_of_two(FAR, T()));
+        not_small |= a.squares[c] >= M * power_of_two(-FAR, T());
+    }
+    const unsigned any_large = __ballot_sync(WARP, large), any_not_small = __ballot_sync(WARP, not_small);
+    return !(any_large & same_matrix()) && any_not_small & same_matrix();
+}
+
+/* A and all but the first right-hand side to registers. The result is what A was scaled by, or NaN where it is not
+ * finite. */
+template <class A> __device__ inline T load_columns(Columns &a, const Work &w, const A &from) {
+    constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
+    const long long row = FLAT ? N : from.row(), col = FLAT ? 1 : from.col();
+#pragma unroll
+    for (int i = 0; i < M; i++)
+#pragma unroll
+        for (int c = 0; c < SLOTS; c++) {
+            const int j = column(c);
+            a.x[c][i] = j < N ? computed(from.data[i * row + j * col]) : NOTHING;
+        }
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++) {
+        const int j = column(c), side = j - N + 1;
+        a.place[c] = j < N ? j : N + side;
+#pragma unroll
+        for (int i = 0; i < M; i++)
+            if (K > 1 && side > 0 && side < K) a.x[c][i] = w.x[i * K + side];
+    }
+    sum_squares(a);
+    if (__all_sync(WARP, needs_no_scaling(a))) return 1;
+    T largest = 0;
+    bool finite = true;
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++)
+#pragma unroll
+        for (int i = 0; i < M; i++)
+            if (a.place[c] < N) finite &= measure(a.x[c][i], largest);
+    finite = meet(largest, finite);
+    const T scale = scale_for(largest);
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++)
+#pragma unroll
+        for (int i = 0; i < M; i++)
+            if (a.place[c] < N) a.x[c][i] = product(a.x[c][i], scale);
+    sum_squares(a);
+    return finite ? scale : not_a_number();
+}
+
+/* The right-hand sides, scaled, to shared memory. */
+template <class B> __device__ inline void load_sides_together(Work &w, const B &from) {
+    for (int c = 0; c < K; c++) {
+        T largest = 0;
+        for (int i = lane(); i < M; i += LANES) {
+            w.x[i * K + c] = from.get(i, c);
+            measure(w.x[i * K + c], largest);
+        }
+        meet(largest, true);
+        w.scale[c] = scale_for(largest);
+        for (int i = lane(); i < M; i += LANES) w.x[i * K + c] = product(w.x[i * K + c], w.scale[c]);
+    }
+    __syncwarp();
+}
+
+/* Step k of the loop from step `first` on: row k + r is x[r]. */
+__device__ inline void step(Columns &a, Lines &g, int first, int k) {
+    Work &w = g.w;
+    const int rows = M - first, count = M - k;
+    Sized longest = {-1, N};
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++)
+        if (a.place[c] >= k && a.place[c] < N) longest = larger_of(longest, {a.squares[c], a.place[c]});
+    longest = largest_of_all(longest);
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++) {
+        const bool chosen = a.place[c] == longest.place;
+        if (chosen) {
+#pragma unroll
+            for (int i = 0; i < rows; i += VECTOR) {
+                Vector<VECTOR> y;
+#pragma unroll
+                for (int e = 0; e < VECTOR; e++)
+                    y.x[e] =
+                        i + e >= M || (i + e > rows - STEPS && i + e >= count) ? T(0) : a.x[c][min_of(i + e, M - 1)];
+                store<VECTOR>(g.raw + i, y);
+            }
+        }
+        a.place[c] = chosen ? k : a.place[c] == k ? longest.place : a.place[c];
+        if (first == 0 && k == 0 && chosen) {
+            w.owner[0] = column(c);
+            a.place[c] = N;
+#pragma unroll
+            for (int i = 0; i < M; i++) a.x[c][i] = w.x[i * K];
+        }
+    }
+    __syncwarp();
+    T s[4] = {0, 0, 0, 0}, top;
+#pragma unroll
+    for (int i = 0; i < rows; i += VECTOR) {
+        const Vector<VECTOR> y = load<VECTOR>(g.raw + i);
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++) {
+            if (i + e == 0) top = y.x[e];
+            if (i + e > 0 && i + e < rows) s[(i + e - 1) % 4] = multiply_add(y.x[e], y.x[e], s[(i + e - 1) % 4]);
+        }
+    }
+    const T rest = (s[0] + s[1]) + (s[2] + s[3]), squares = multiply_add(top, top, rest);
+    if (is_ordinary(rest, squares)) {
+        const Reflector h = ordinary_reflector_of(top, squares);
+#pragma unroll
+        for (int r = 0; r < ceil_div(rows, LANES); r++) {
+            const int i = r * LANES + lane();
+            if (i < rows) g.v[i] = i == 0 ? h.tau : i < count ? product(g.raw[i], h.r) : T(0);
+        }
+        if (lane() == 0) w.tau[k] = h.beta;
+    } else if (lane() == 0) {
+        for (int i = 0; i < rows; i++) g.v[i] = g.raw[i];
+        const T tau = count > 1 ? make_reflector(g.v, 1, count) : T(0);
+        w.tau[k] = g.v[0];
+        g.v[0] = tau;
+    }
+    __syncwarp();
+    T dot[SLOTS], tau;
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++) dot[c] = a.x[c][0];
+#pragma unroll
+    for (int i = 0; i < rows; i += VECTOR) {
+        const Vector<VECTOR> y = load<VECTOR>(g.v + i);
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++) {
+            if (i + e == 0) tau = y.x[e];
+#pragma unroll
+            for (int c = 0; c < SLOTS; c++)
+                if (i + e > 0 && i + e < rows) dot[c] = multiply_add(y.x[e], a.x[c][i + e], dot[c]);
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++) {
+        dot[c] = product(tau, dot[c]);
+        a.squares[c] = 0;
+        const T y = a.x[c][0] - dot[c];
+        if (a.place[c] < N) w.a[k * PITCH + column(c)] = y; /* also of columns that are done, whose rows nobody reads */
+        if (a.place[c] >= N && a.place[c] < N + K) w.x[k * K + a.place[c] - N] = y;
+    }
+#pragma unroll
+    for (int i = 0; i < rows; i += VECTOR) { /* again, rather than to keep it meanwhile */
+        const Vector<VECTOR> y = load<VECTOR>(g.v + zero_after(dot[SLOTS - 1]) + i);
+#pragma unroll
+        for (int e = 0; e < VECTOR; e++) {
+            const int r = i + e;
+#pragma unroll
+            for (int c = 0; c < SLOTS; c++) {
+                if (r == 0 || r >= rows) continue;
+                T &x = a.x[c][r - 1];
+                x = multiply_add(-y.x[e], dot[c], a.x[c][r]);
+                if (r > rows - STEPS && r >= count) x = NOTHING;
+                a.squares[c] = multiply_add(x, x, a.squares[c]);
+            }
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++) a.x[c][rows - 1] = NOTHING;
+}
+
+/* A P = Q R, and Q^T to the right-hand sides, whose residuals are short unless the rank is less than P. */
+__device__ inline void factor_columns(Columns &a, Lines &g) {
+    Work &w = g.w;
+#pragma unroll
+    for (int first = 0; first < P; first += STEPS)
+#pragma unroll 1
+        for (int k = first; k < min_of(first + STEPS, P); k++) step(a, g, first, k);
+#pragma unroll
+    for (int c = 0; c < SLOTS; c++) {
+        if (a.place[c] < N) w.owner[a.place[c]] = column(c);
+        const int side = a.place[c] - N;
+        if (side < 0 || side >= K) continue;
+        g.norms[side] = a.squares[c];
+#pragma unroll
+        for (int i = P; i < M; i++) w.x[i * K + side] = a.x[c][i - P];
+    }
+    __syncwarp();
+}
+
+/* R x = Q^T b of all right-hand sides, and whether the rank is full, without which x is of no use. */
+__device__ inline bool solve_by_rows(const Work &w, T rtol, T (&x)[K][OWN]) {
+    const T first = fabs(w.tau[0]);
+    T row[OWN][P], reciprocals[OWN], y[OWN], squares = 0;
+#pragma unroll
+    for (int r = 0; r < OWN; r++) {
+        const int i = r * LANES + lane();
+#pragma unroll
+        for (int k = 0; k < P; k++) row[r][k] = i < k ? w.a[i * PITCH + w.owner[k]] : T(0);
+        reciprocals[r] = reciprocal(w.tau[min_of(i, P - 1)]);
+        y[r] = first;
+#pragma unroll
+        for (int c = 0; c < K; c++) x[c][r] = w.x[min_of(i, P - 1) * K + c];
+    }
+#pragma unroll
+    for (int k = P - 1; k >= 0; k--) {
+        const int own = k / LANES;
+        const T bound = from_lane(product(y[own], fabs(reciprocals[own])), k % LANES);
+        squares = multiply_add(bound, bound, squares);
+#pragma unroll
+        for (int r = 0; r <= own; r++) y[r] = multiply_add(fabs(row[r][k]), bound, y[r]);
+#pragma unroll
+        for (int c = 0; c < K; c++) {
+            const T found = from_lane(product(x[c][own], reciprocals[own]), k % LANES);
+#pragma unroll
+            for (int r = 0; r <= own; r++) {
+                const int i = r * LANES + lane();
+                x[c][r] = i < k ? multiply_add(-row[r][k], found, x[c][r]) : i == k ? found : x[c][r];
+            }
+        }
+    }
+    return is_full_rank<P>(squares, rtol);
+}
+
+/* Where the rank may be less than N. */
+__device__ __noinline__ int solve_aside(Lines *g, T rtol) {
+    Work &w = g->w;
+    for (int i = lane(); i < P; i += LANES) {
+        T row[N], *const to = w.a + i * PITCH;
+        for (int j = i + 1; j < N; j++) row[j] = to[w.owner[j]];
+        to[i] = w.tau[i];
+        for (int j = i + 1; j < N; j++) to[j] = row[j];
+    }
+    sync_lanes();
+    const auto size = [&](int i, int j) { return size_of(w.a[i * PITCH + j]); };
+    const int rank = settle(w, rtol, has_full_rank<P>(size, rtol, w.row, w.tail));
+    solve(w, rank, [&](int c, T norm) { g->norms[c] = norm; });
+    return rank;
+}
+
+extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args args) {
+    extern __shared__ __align__(16) char shared[];
+    const long long mine = static_cast<long long>(blockIdx.x) * MATRICES + threadIdx.x / LANES;
+    const bool exists = mine < args.batch;
+    const long long q = exists ? mine : args.batch - 1; /* beyond the batch: the last one, which is not stored again */
+    Lines &g = reinterpret_cast<Group *>(shared)[threadIdx.x / LANES].x;
+    Work &w = g.w;
+    const OperandView<false, Stored> a(args, SMM_A, q), b(args, SMM_B, q), x(args, SMM_C, q);
+    const OperandView<true> norms(args, SMM_LSTSQ_residuals, q);
+    const T rtol = factor_of(args, SMM_LSTSQ_rtol, q);
+
+    load_sides_together(w, b);
+    Columns columns;
+    const T scale = load_columns(columns, w, a);
+    const bool finite = is_finite(scale);
+    factor_columns(columns, g);
+    int rank = P;
+    T found[K][OWN];
+    const bool full = P == N && solve_by_rows(w, rtol, found);
+    __syncwarp();
+    if (full) {
+#pragma unroll
+        for (int r = 0; r < OWN; r++)
+#pragma unroll
+            for (int c = 0; c < K; c++)
+                if (r * LANES + lane() < P) w.x[(r * LANES + lane()) * K + c] = found[c][r];
+        for (int c = lane(); c < K; c += LANES) g.norms[c] = root(g.norms[c]);
+    } else if (finite) {
+        rank = solve_aside(&g, rtol);
+    }
+    __syncwarp();
+    if (!exists) return;
+    for (int c = lane(); c < K; c += LANES)
+        norms.put(0, c, finite ? product(g.norms[c], reciprocal(w.scale[c])) : not_a_number());
+    put_solutions(w, x, 0, K, scale, finite);
+    put_integer(args, SMM_LSTSQ_rank, q, finite ? rank : 0);
+    put_integer(args, SMM_INFO, q, 0);
+}
