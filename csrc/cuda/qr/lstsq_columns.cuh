@@ -112,7 +112,7 @@ template <class A> __device__ inline T load_columns(Columns &a, const Work &w, c
     for (int c = 0; c < SLOTS; c++)
 #pragma unroll
         for (int i = 0; i < M; i++)
-            if (a.place[c] < N) a.x[c][i] = product(a.x[c][i], scale);
+            if (a.place[c] < N) a.x[c][i] = finite ? product(a.x[c][i], scale) : T(0);
     sum_squares(a);
     return finite ? scale : not_a_number();
 }
@@ -132,6 +132,17 @@ template <class B> __device__ inline void load_sides_together(Work &w, const B &
     __syncwarp();
 }
 
+/* The place of the largest of a matrix, of equals the first, by its leading word unless others have that, too. */
+__device__ inline int place_of_largest(Sized x) {
+    const int word = leading(x.size);
+    int largest = word;
+#pragma unroll
+    for (int bits = LANES / 2; bits > 0; bits /= 2) largest = max_of(largest, shuffle_xor(largest, bits));
+    const unsigned found = __ballot_sync(WARP, word == largest) & same_matrix();
+    if (__any_sync(WARP, found & (found - 1))) return largest_of_all(x).place;
+    return __shfl_sync(WARP, x.place, __ffs(found) - 1);
+}
+
 /* Step k of the loop from step `first` on: row k + r is x[r]. */
 __device__ inline void step(Columns &a, Lines &g, int first, int k) {
     Work &w = g.w;
@@ -140,22 +151,20 @@ __device__ inline void step(Columns &a, Lines &g, int first, int k) {
 #pragma unroll
     for (int c = 0; c < SLOTS; c++)
         if (a.place[c] >= k && a.place[c] < N) longest = larger_of(longest, {a.squares[c], a.place[c]});
-    longest = largest_of_all(longest);
+    const int place = place_of_largest(longest);
 #pragma unroll
     for (int c = 0; c < SLOTS; c++) {
-        const bool chosen = a.place[c] == longest.place;
+        const bool chosen = a.place[c] == place;
         if (chosen) {
 #pragma unroll
             for (int i = 0; i < rows; i += VECTOR) {
                 Vector<VECTOR> y;
 #pragma unroll
-                for (int e = 0; e < VECTOR; e++)
-                    y.x[e] =
-                        i + e >= M || (i + e > rows - STEPS && i + e >= count) ? T(0) : a.x[c][min_of(i + e, M - 1)];
+                for (int e = 0; e < VECTOR; e++) y.x[e] = i + e < rows ? a.x[c][min_of(i + e, M - 1)] : NOTHING;
                 store<VECTOR>(g.raw + i, y);
             }
         }
-        a.place[c] = chosen ? k : a.place[c] == k ? longest.place : a.place[c];
+        a.place[c] = chosen ? k : a.place[c] == k ? place : a.place[c];
         if (first == 0 && k == 0 && chosen) {
             w.owner[0] = column(c);
             a.place[c] = N;
@@ -180,11 +189,14 @@ __device__ inline void step(Columns &a, Lines &g, int first, int k) {
 #pragma unroll
         for (int r = 0; r < ceil_div(rows, LANES); r++) {
             const int i = r * LANES + lane();
-            if (i < rows) g.v[i] = i == 0 ? h.tau : i < count ? product(g.raw[i], h.r) : T(0);
+            if (i >= rows) continue;
+            const T y = product(g.raw[i], h.r);
+            g.v[i] = i == 0 ? h.tau : i < count ? y : T(0);
         }
         if (lane() == 0) w.tau[k] = h.beta;
     } else if (lane() == 0) {
-        for (int i = 0; i < rows; i++) g.v[i] = g.raw[i];
+#pragma unroll 1
+        for (int i = 0; i < rows; i++) g.v[i] = i < count ? g.raw[i] : T(0);
         const T tau = count > 1 ? make_reflector(g.v, 1, count) : T(0);
         w.tau[k] = g.v[0];
         g.v[0] = tau;
@@ -222,9 +234,12 @@ __device__ inline void step(Columns &a, Lines &g, int first, int k) {
             for (int c = 0; c < SLOTS; c++) {
                 if (r == 0 || r >= rows) continue;
                 T &x = a.x[c][r - 1];
-                x = multiply_add(-y.x[e], dot[c], a.x[c][r]);
-                if (r > rows - STEPS && r >= count) x = NOTHING;
-                a.squares[c] = multiply_add(x, x, a.squares[c]);
+                if (r > rows - STEPS && r >= count) {
+                    x = NOTHING;
+                } else {
+                    x = multiply_add(-y.x[e], dot[c], a.x[c][r]);
+                    a.squares[c] = multiply_add(x, x, a.squares[c]);
+                }
             }
         }
     }
