@@ -77,9 +77,8 @@ __device__ inline bool needs_no_scaling(const Columns &a) {
     return !(any_large & same_matrix()) && any_not_small & same_matrix();
 }
 
-/* A and all but the first right-hand side to registers. The result is what A was scaled by, or NaN where it is not
- * finite. */
-template <class A> __device__ inline T load_columns(Columns &a, const Work &w, const A &from) {
+/* A to registers. */
+template <class A> __device__ inline void load_columns(Columns &a, const A &from) {
     constexpr bool FLAT = SMM_SOURCE_A == SMM_SOURCE_FLAT && SMM_ORDER_A == SMM_ORDER_ROW;
     const long long row = FLAT ? N : from.row(), col = FLAT ? 1 : from.col();
 #pragma unroll
@@ -89,6 +88,11 @@ template <class A> __device__ inline T load_columns(Columns &a, const Work &w, c
             const int j = column(c);
             a.x[c][i] = j < N ? computed(from.data[i * row + j * col]) : NOTHING;
         }
+}
+
+/* A, scaled, and all but the first right-hand side. The result is what A was scaled by, or NaN where it is not finite.
+ */
+__device__ inline T scale_columns(Columns &a, const Work &w) {
 #pragma unroll
     for (int c = 0; c < SLOTS; c++) {
         const int j = column(c), side = j - N + 1;
@@ -327,9 +331,10 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     const OperandView<true> norms(args, SMM_LSTSQ_residuals, q);
     const T rtol = factor_of(args, SMM_LSTSQ_rtol, q);
 
-    load_sides_together(w, b);
     Columns columns;
-    const T scale = load_columns(columns, w, a);
+    load_columns(columns, a);
+    load_sides_together(w, b);
+    const T scale = scale_columns(columns, w);
     const bool finite = is_finite(scale);
     factor_columns(columns, g);
     int rank = P;
