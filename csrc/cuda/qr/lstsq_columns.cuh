@@ -304,6 +304,34 @@ __device__ inline bool solve_by_rows(const Work &w, T rtol, T (&x)[K][OWN]) {
     return is_full_rank<P>(squares, rtol);
 }
 
+/* The same by R^-1 itself, of which has_full_rank() bounds the magnitudes, and no bound is above the next by a factor
+ * that grows with N. Lanes have columns of it, from the last row on. Errors of rounding are part of the factor 2: with
+ * |R|_F <= sqrt(P) r_00 the sum of squares is less than 1.5 times too small. */
+__device__ inline bool has_full_rank_by_inverse(const Work &w, T rtol) {
+    static_assert(P <= 32, "the bound of the errors of rounding");
+    T x[OWN][P], squares = 0;
+#pragma unroll
+    for (int c = 0; c < OWN; c++)
+#pragma unroll
+        for (int i = 0; i < P; i++) x[c][i] = i == c * LANES + lane() ? fabs(w.tau[0]) : T(0);
+#pragma unroll
+    for (int k = P - 1; k >= 0; k--) {
+        const T r = reciprocal(w.tau[k]), *const column = w.a + w.owner[k];
+#pragma unroll
+        for (int c = 0; c < OWN; c++) {
+            x[c][k] = product(x[c][k], r);
+            squares = multiply_add(x[c][k], x[c][k], squares);
+        }
+#pragma unroll
+        for (int i = 0; i < k; i++)
+#pragma unroll
+            for (int c = 0; c < OWN; c++) x[c][i] = multiply_add(-column[i * PITCH], x[c][k], x[c][i]);
+    }
+#pragma unroll
+    for (int bits = LANES / 2; bits > 0; bits /= 2) squares = squares + shuffle_xor(squares, bits);
+    return is_full_rank<P>(2 * squares, rtol);
+}
+
 /* Where the rank may be less than N. */
 __device__ __noinline__ int solve_aside(Lines *g, T rtol) {
     Work &w = g->w;
@@ -339,7 +367,8 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     factor_columns(columns, g);
     int rank = P;
     T found[K][OWN];
-    const bool full = P == N && solve_by_rows(w, rtol, found);
+    bool full = P == N && solve_by_rows(w, rtol, found);
+    if (P == N && __any_sync(WARP, !full)) full |= has_full_rank_by_inverse(w, rtol);
     __syncwarp();
     if (full) {
 #pragma unroll
