@@ -14,7 +14,7 @@
  * Operands: any that args.h can describe. May overwrite B in place, matrix by matrix: each has read all of it before it
  * writes.
  * Limits: LANES a power of two <= 32; MATRICES * LANES = THREADS; M * ceil((N + K - 1) / LANES) numbers stay in
- * registers; no matrix is empty, and there is at least one right-hand side. */
+ * registers; N up to 32; no matrix is empty, and there is at least one right-hand side. */
 #include "common.cuh"
 #define SMM_FEW 0
 #include "lanes.cuh"
@@ -270,8 +270,9 @@ __device__ inline void factor_columns(Columns &a, Lines &g) {
     __syncwarp();
 }
 
-/* R x = Q^T b of all right-hand sides, and whether the rank is full, without which x is of no use. */
-__device__ inline bool solve_by_rows(const Work &w, T rtol, T (&x)[K][OWN]) {
+/* R x = Q^T b of all right-hand sides, and whether the rank is full, without which x is of no use. w.tail takes the
+ * reciprocals of the diagonal. */
+__device__ inline bool solve_by_rows(Work &w, T rtol, T (&x)[K][OWN]) {
     const T first = fabs(w.tau[0]);
     T row[OWN][P], reciprocals[OWN], y[OWN], squares = 0;
 #pragma unroll
@@ -280,6 +281,7 @@ __device__ inline bool solve_by_rows(const Work &w, T rtol, T (&x)[K][OWN]) {
 #pragma unroll
         for (int k = 0; k < P; k++) row[r][k] = i < k ? w.a[i * PITCH + w.owner[k]] : T(0);
         reciprocals[r] = reciprocal(w.tau[min_of(i, P - 1)]);
+        if (i < P) w.tail[i] = reciprocals[r];
         y[r] = first;
 #pragma unroll
         for (int c = 0; c < K; c++) x[c][r] = w.x[min_of(i, P - 1) * K + c];
@@ -316,7 +318,7 @@ __device__ inline bool has_full_rank_by_inverse(const Work &w, T rtol) {
         for (int i = 0; i < P; i++) x[c][i] = i == c * LANES + lane() ? fabs(w.tau[0]) : T(0);
 #pragma unroll
     for (int k = P - 1; k >= 0; k--) {
-        const T r = reciprocal(w.tau[k]), *const column = w.a + w.owner[k];
+        const T r = w.tail[k], *const column = w.a + w.owner[k];
 #pragma unroll
         for (int c = 0; c < OWN; c++) {
             x[c][k] = product(x[c][k], r);
@@ -368,6 +370,7 @@ extern "C" __global__ void BOUNDS SMM_NAME(const __grid_constant__ smm_cuda_args
     int rank = P;
     T found[K][OWN];
     bool full = P == N && solve_by_rows(w, rtol, found);
+    __syncwarp();
     if (P == N && __any_sync(WARP, !full)) full |= has_full_rank_by_inverse(w, rtol);
     __syncwarp();
     if (full) {

@@ -110,7 +110,8 @@ void smm_lstsq_shared_baseline(const smm_cuda_problem *p, smm_cuda_parameters *x
 
 bool smm_lstsq_columns_fits(const smm_cuda_problem *p, const smm_cuda_parameters *x, smm_cuda_grid *grid) {
     enum { MAX_BYTES = 640, MAX_COLUMNS = 4 }; /* of a lane's columns in registers, of right-hand sides */
-    if (p->op != SMM_OP_LSTSQ || min_of(p->m, p->n) < 1 || p->k < 1 || p->k > MAX_COLUMNS) return false;
+    if (p->op != SMM_OP_LSTSQ || min_of(p->m, p->n) < 1 || p->n > SMM_CUDA_MAX_ORDER) return false;
+    if (p->k < 1 || p->k > MAX_COLUMNS) return false;
     if (x->lanes < 2 || x->steps < 1 || !smm_cuda_whole_matrices(p, x, grid)) return false;
     const int size = bytes_of(p), lines = 2 * round_up_to_vectors(p, p->m) * size;
     const int bytes = lines + lstsq_work_bytes(p, x->lanes, min_of(p->m, p->n)) + p->k * size;
@@ -129,5 +130,5 @@ void smm_lstsq_columns_baseline(const smm_cuda_problem *p, smm_cuda_parameters *
     while (lanes < min_of(columns, 32) && ceil_div(columns, lanes) * column > max_bytes) lanes *= 2;
     const int bytes = ceil_div(columns, lanes) * column;
     x->lanes = lanes;
-    x->blocks = p->small || bytes > 512 ? 0 : bytes > 256 ? 10 : 16;
+    x->blocks = p->small || p->m < p->n || bytes > 512 ? 0 : bytes > 256 ? 10 : 16;
 }
