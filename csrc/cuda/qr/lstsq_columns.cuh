@@ -5,9 +5,9 @@
  * through shared memory. The update of a column also sums the squares by which the next one is chosen. The first column
  * that is chosen makes room for the first right-hand side: so N columns and one right-hand side are N columns.
  *
- * R, by rows, goes to shared memory. Of full rank, which the bound of has_full_rank() tells while R is solved with,
- * rows are then in registers, and what goes from lane to lane is shuffled. Otherwise lstsq.cuh goes on in shared
- * memory.
+ * R, by rows, goes to shared memory. If its rank is full, which the bound of has_full_rank() tells while R is solved
+ * with, or else R^-1, rows are then in registers, and what goes from lane to lane is shuffled. Otherwise lstsq.cuh goes
+ * on in shared memory.
  *
  * Grid: one block per MATRICES matrices; LANES threads to a matrix.
  * Shared memory: of each matrix what `Group` names.
@@ -136,139 +136,7 @@ template <class B> __device__ inline void load_sides_together(Work &w, const B &
     __syncwarp();
 }
 
-/* The place of the largest of a matrix, of equals the first, by its leading word unless others have that, too. */
-__device__ inline int place_of_largest(Sized x) {
-    const int word = leading(x.size);
-    int largest = word;
-#pragma unroll
-    for (int bits = LANES / 2; bits > 0; bits /= 2) largest = max_of(largest, shuffle_xor(largest, bits));
-    const unsigned found = __ballot_sync(WARP, word == largest) & same_matrix();
-    if (__any_sync(WARP, found & (found - 1))) return largest_of_all(x).place;
-    return __shfl_sync(WARP, x.place, __ffs(found) - 1);
-}
-
-/* Step k of the loop from step `first` on: row k + r is x[r]. */
-__device__ inline void step(Columns &a, Lines &g, int first, int k) {
-    Work &w = g.w;
-    const int rows = M - first, count = M - k;
-    Sized longest = {-1, N};
-#pragma unroll
-    for (int c = 0; c < SLOTS; c++)
-        if (a.place[c] >= k && a.place[c] < N) longest = larger_of(longest, {a.squares[c], a.place[c]});
-    const int place = place_of_largest(longest);
-#pragma unroll
-    for (int c = 0; c < SLOTS; c++) {
-        const bool chosen = a.place[c] == place;
-        if (chosen) {
-#pragma unroll
-            for (int i = 0; i < rows; i += VECTOR) {
-                Vector<VECTOR> y;
-#pragma unroll
-                for (int e = 0; e < VECTOR; e++) y.x[e] = i + e < rows ? a.x[c][min_of(i + e, M - 1)] : NOTHING;
-                store<VECTOR>(g.raw + i, y);
-            }
-        }
-        a.place[c] = chosen ? k : a.place[c] == k ? place : a.place[c];
-        if (first == 0 && k == 0 && chosen) {
-            w.owner[0] = column(c);
-            a.place[c] = N;
-#pragma unroll
-            for (int i = 0; i < M; i++) a.x[c][i] = w.x[i * K];
-        }
-    }
-    __syncwarp();
-    T s[4] = {0, 0, 0, 0}, top;
-#pragma unroll
-    for (int i = 0; i < rows; i += VECTOR) {
-        const Vector<VECTOR> y = load<VECTOR>(g.raw + i);
-#pragma unroll
-        for (int e = 0; e < VECTOR; e++) {
-            if (i + e == 0) top = y.x[e];
-            if (i + e > 0 && i + e < rows) s[(i + e - 1) % 4] = multiply_add(y.x[e], y.x[e], s[(i + e - 1) % 4]);
-        }
-    }
-    const T rest = (s[0] + s[1]) + (s[2] + s[3]), squares = multiply_add(top, top, rest);
-    if (is_ordinary(rest, squares)) {
-        const Reflector h = ordinary_reflector_of(top, squares);
-#pragma unroll
-        for (int r = 0; r < ceil_div(rows, LANES); r++) {
-            const int i = r * LANES + lane();
-            if (i >= rows) continue;
-            const T y = product(g.raw[i], h.r);
-            g.v[i] = i == 0 ? h.tau : i < count ? y : T(0);
-        }
-        if (lane() == 0) w.tau[k] = h.beta;
-    } else if (lane() == 0) {
-#pragma unroll 1
-        for (int i = 0; i < rows; i++) g.v[i] = i < count ? g.raw[i] : T(0);
-        const T tau = count > 1 ? make_reflector(g.v, 1, count) : T(0);
-        w.tau[k] = g.v[0];
-        g.v[0] = tau;
-    }
-    __syncwarp();
-    T dot[SLOTS], tau;
-#pragma unroll
-    for (int c = 0; c < SLOTS; c++) dot[c] = a.x[c][0];
-#pragma unroll
-    for (int i = 0; i < rows; i += VECTOR) {
-        const Vector<VECTOR> y = load<VECTOR>(g.v + i);
-#pragma unroll
-        for (int e = 0; e < VECTOR; e++) {
-            if (i + e == 0) tau = y.x[e];
-#pragma unroll
-            for (int c = 0; c < SLOTS; c++)
-                if (i + e > 0 && i + e < rows) dot[c] = multiply_add(y.x[e], a.x[c][i + e], dot[c]);
-        }
-    }
-#pragma unroll
-    for (int c = 0; c < SLOTS; c++) {
-        dot[c] = product(tau, dot[c]);
-        a.squares[c] = 0;
-        const T y = a.x[c][0] - dot[c];
-        if (a.place[c] < N) w.a[k * PITCH + column(c)] = y; /* also of columns that are done, whose rows nobody reads */
-        if (a.place[c] >= N && a.place[c] < N + K) w.x[k * K + a.place[c] - N] = y;
-    }
-#pragma unroll
-    for (int i = 0; i < rows; i += VECTOR) { /* again, rather than to keep it meanwhile */
-        const Vector<VECTOR> y = load<VECTOR>(g.v + zero_after(dot[SLOTS - 1]) + i);
-#pragma unroll
-        for (int e = 0; e < VECTOR; e++) {
-            const int r = i + e;
-#pragma unroll
-            for (int c = 0; c < SLOTS; c++) {
-                if (r == 0 || r >= rows) continue;
-                T &x = a.x[c][r - 1];
-                if (r > rows - STEPS && r >= count) {
-                    x = NOTHING;
-                } else {
-                    x = multiply_add(-y.x[e], dot[c], a.x[c][r]);
-                    a.squares[c] = multiply_add(x, x, a.squares[c]);
-                }
-            }
-        }
-    }
-#pragma unroll
-    for (int c = 0; c < SLOTS; c++) a.x[c][rows - 1] = NOTHING;
-}
-
-/* A P = Q R, and Q^T to the right-hand sides, whose residuals are short unless the rank is less than P. */
-__device__ inline void factor_columns(Columns &a, Lines &g) {
-    Work &w = g.w;
-#pragma unroll
-    for (int first = 0; first < P; first += STEPS)
-#pragma unroll 1
-        for (int k = first; k < min_of(first + STEPS, P); k++) step(a, g, first, k);
-#pragma unroll
-    for (int c = 0; c < SLOTS; c++) {
-        if (a.place[c] < N) w.owner[a.place[c]] = column(c);
-        const int side = a.place[c] - N;
-        if (side < 0 || side >= K) continue;
-        g.norms[side] = a.squares[c];
-#pragma unroll
-        for (int i = P; i < M; i++) w.x[i * K + side] = a.x[c][i - P];
-    }
-    __syncwarp();
-}
+#include "lstsq_columns_steps.cuh"
 
 /* R x = Q^T b of all right-hand sides, and whether the rank is full, without which x is of no use. w.tail takes the
  * reciprocals of the diagonal. */
@@ -306,9 +174,9 @@ __device__ inline bool solve_by_rows(Work &w, T rtol, T (&x)[K][OWN]) {
     return is_full_rank<P>(squares, rtol);
 }
 
-/* The same by R^-1 itself, of which has_full_rank() bounds the magnitudes, and no bound is above the next by a factor
- * that grows with N. Lanes have columns of it, from the last row on. Errors of rounding are part of the factor 2: with
- * |R|_F <= sqrt(P) r_00 the sum of squares is less than 1.5 times too small. */
+/* The same by R^-1 itself, of which has_full_rank() bounds the magnitudes: that bound may grow exponentially with N.
+ * Lanes have columns of R^-1, which they find from the last row on. The factor 2 is for errors of rounding: as |R|_F is
+ * at most sqrt(P) r_00, the sum of squares is less than 1.5 times too small. */
 __device__ inline bool has_full_rank_by_inverse(const Work &w, T rtol) {
     static_assert(P <= 32, "the bound of the errors of rounding");
     T x[OWN][P], squares = 0;
