@@ -14,6 +14,7 @@ from .._base.errors import is_supported, shown, wrong_dtype
 from .._base.options import dtype_of_sums, integer
 from .._base.shapes import dtype_of, has_sizes
 from .._libraries import type_name
+from .._libraries.dask import SeveralChunks
 from .._programs.compose import (
     HALVES,
     array_of,
@@ -65,7 +66,13 @@ def contraction(
         arrays = [cast(namespace_of(x), x, wide) for x in arrays]
     answer = fused(op, arrays, *plan.steps) if fused else None
     if answer is None:
-        answer = contracted(arrays, *plan.steps)
+        try:
+            answer = contracted(arrays, *plan.steps)
+        except SeveralChunks as error:
+            raise ValueError(
+                f"{op}: an operand has several chunks along a dimension that is summed over, or that is "
+                "rows or columns of a product; expected one: call its rechunk({axis: -1})"
+            ) from error
     if wide != narrow and (narrow == "bool" or narrow in HALVES):
         answer = cast(namespace_of(answer), answer, narrow)
     return written(op, answer if layout == "K" else _laid_out(op, answer, layout, given), out, casting)

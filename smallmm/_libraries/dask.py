@@ -117,12 +117,23 @@ def lazily(
     return _with_lengths(results, dims, math.nan)
 
 
+class SeveralChunks(ValueError):
+    """Where a matrix, or what is summed over, is in one chunk or nothing is computed."""
+
+
+def along_last(function: Callable[[Any], Any], x: Any) -> Any:
+    """What a function of NumPy's arrays makes of a Dask array, of whose last dimension it leaves a number."""
+    _refuse_parts("x", x, 1)
+    meta = np.empty((0,) * (x.ndim - 1), x.dtype)
+    return x.map_blocks(function, drop_axis=x.ndim - 1, dtype=x.dtype, meta=meta)
+
+
 def _refuse_parts(label: str, x: Any, core: int) -> None:
     inner = range(max(x.ndim - core, 0), x.ndim) if is_lazy(x) else ()
     for d in inner:
         if len(x.chunks[d]) > 1:
             whole = ", ".join(f"{i - x.ndim}: -1" for i in inner)
-            raise ValueError(
+            raise SeveralChunks(
                 f"{label} has chunks {x.chunks[d]} along dimension {d}; expected one, of whole matrices: "
                 f"call {label.rpartition(' ')[2]}.rechunk({{{whole}}})"
             )

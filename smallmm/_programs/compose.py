@@ -2,7 +2,7 @@
 of a library's namespace."""
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from .._base.shapes import dtype_of, is_complex
 from .._calls.arrays import call, copy_to, without_labels
 from .._functions.products import matvec, vecmat
 from .._libraries import library_of
+from .._libraries.dask import along_last, is_lazy
 
 
 def composed(composition: Composition, operands: dict[str, Any], out: Any = None) -> Any:
@@ -189,6 +190,8 @@ def cast(xp: Any, x: Any, dtype: str | np.dtype) -> Any:
 
 def sums(xp: Any, x: Any) -> Any:
     """Along the last axis. Each `CHUNK` elements in a row are added in order, and so are their sums."""
+    if is_lazy(x):
+        return along_last(partial(sums, np), x)
     if is_complex(x):
         return joined(xp, sums(xp, xp.real(x)), sums(xp, xp.imag(x)))
     k = x.shape[-1]

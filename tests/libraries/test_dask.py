@@ -134,6 +134,17 @@ def test_contractions_of_unknown_chunks(name):
         lazy_and_expected(name, np.arange(MATRICES) % 3 > 0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+@pytest.mark.parametrize(("text", "count"), [("bij->i", 1), ("bij->", 1), ("bij,bjk->ik", 2)])
+def test_contractions_of_many_terms(text, count, dtype):
+    """Sums of more elements than are added in a row; several chunks along them are refused."""
+    a, lazy = stacks()["a"].astype(dtype), lazy_stacks()["a"].astype(dtype)
+    found = smallmm.einsum(text, *[lazy.rechunk({0: -1})] * count)
+    assert_same_bits(found.compute(scheduler="synchronous"), np.asarray(smallmm.einsum(text, *[a] * count)))
+    with pytest.raises(ValueError, match=r"einsum: an operand has several chunks along .*rechunk"):
+        smallmm.einsum(text, *[lazy] * count)
+
+
 @pytest.mark.parametrize("name", sorted(ALL.keys() - CONTRACTIONS - {"sliding"}))
 def test_unknown_chunks(name):
     """Of stacks whose number of matrices is not known before they are computed."""
