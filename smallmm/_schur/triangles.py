@@ -2,7 +2,7 @@
 namespace."""
 
 from functools import cache
-from math import pi
+from math import log, pi
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ DEGREE, THETA = 7, 0.2479
 _MAX_ROOTS = (
     100  # of the largest number of float64, 1024 halvings of its exponent leave 1: ten, and some more
 )
+# Reciprocals of eigenvalues from here on are finite once these are multiplied by UP.
+TINY, UP = 2.0**-960, 2.0**64
 
 
 def logarithms(xp: Any, t: Any) -> tuple[Any, Any]:
@@ -28,6 +30,8 @@ def logarithms(xp: Any, t: Any) -> tuple[Any, Any]:
     zeros = count(xp, xp.linalg.diagonal(t) == 0)
     eye = identity(xp, n, t)
     t = xp.where((zeros > 0)[..., None, None], eye, t)
+    is_tiny = xp.any(magnitudes(xp, xp.linalg.diagonal(t)) < TINY, axis=-1)
+    t = xp.where(is_tiny[..., None, None], t * UP, t)
     root, scale = t, xp.ones_like(norm_1(xp, t))
     for _ in range(_MAX_ROOTS):
         far = _are_far(xp, root - eye)
@@ -48,6 +52,7 @@ def logarithms(xp: Any, t: Any) -> tuple[Any, Any]:
     total = xp.zeros_like(x)
     for node, weight in _nodes():
         total = total + weight * solve_triangular_ex(eye + node * x, x).x
+    logs = xp.where(is_tiny[..., None], logs - log(UP), logs)
     total = with_diagonal(xp, total / scale[..., None, None], logs)
     if n > 1:
         total = with_diagonal(xp, total, products(xp, above, slopes), 1)

@@ -288,6 +288,18 @@ class TestOfGeneral:
         for i in (1, 6, 7, 2000, 4999):
             assert_same_bits(function(a[[0, i]])[1], whole[i])
 
+    @pytest.mark.parametrize("exponent", [-1074, -1050, -1022, -970, -950, 900])
+    @pytest.mark.parametrize("n", [1, 2, 5])
+    def test_at_the_ends_of_the_range(self, exponent, n):
+        """Reciprocals of eigenvalues overflow though the logarithm does not."""
+        a = np.triu(np.ones((n, n)))
+        scaled = a * 2.0**exponent
+        np.testing.assert_allclose(
+            smallmm.logm(scaled), smallmm.logm(a) + exponent * np.log(2) * np.eye(n), rtol=1e-14
+        )
+        root = smallmm.powm(scaled, 0.5)
+        np.testing.assert_allclose(root, smallmm.powm(a, 0.5) * 2.0 ** (exponent / 2), rtol=1e-11)
+
     @pytest.mark.parametrize("name", ["logm", "powm"])
     def test_singular(self, name, dtype, rng):
         a = positive(rng, 6, 3).astype(dtype)
