@@ -18,6 +18,7 @@ from .._base.errors import Reason
 from .._base.shapes import is_complex
 from .._calls.calls import checked, delivered, outs_with_info, run
 from .._functions.products import batched_matmul
+from .._libraries import is_group
 from .._libraries.dask import is_lazy
 from .._programs.compose import (
     HALVES,
@@ -79,9 +80,9 @@ def _delivered(op: str, a: Any, results: tuple[Any, Any, Any], out: Any) -> Any:
     if it is computed later, or recorded, as nothing is known of its eigenvalues then."""
     x, negative, info = results
     outs = outs_with_info(op, out)
-    a = array_of(op, "a", a)
+    a = a if is_group(a) else array_of(op, "a", a)
     if not is_complex(a) and not is_lazy(x) and not hasattr(x, "record"):
-        xp = namespace_of(x) if hasattr(x, "ndim") else np
+        xp = namespace_of(negative) if hasattr(negative, "ndim") else np
         try:
             is_real = all_true(xp, negative == 0, unknown=False)
         except TypeError as error:  # JAX's, of a tracer
@@ -91,9 +92,14 @@ def _delivered(op: str, a: Any, results: tuple[Any, Any, Any], out: Any) -> Any:
                 "assume_a='sym'"
             ) from error
         if is_real:
-            x = xp.real(x) + 0.0  # dense
-            x = cast(xp, x, full_dtype_name(a)) if full_dtype_name(a) in HALVES else x
+            x = x.each(lambda y, _: _real(xp, y, a)) if is_group(x) else _real(xp, x, a)
     return checked(op, delivered(op, outs, (x, info)), NOT_DEFINED, wanted=out)
+
+
+def _real(xp: Any, x: Any, like: Any) -> Any:
+    """Dense, in the dtype of what it was computed of."""
+    x = xp.real(x) + 0.0
+    return cast(xp, x, full_dtype_name(like)) if full_dtype_name(like) in HALVES else x
 
 
 def _of_schur_form(op: str, xp: Any, a: Any, *parameters: Any) -> tuple[Any, Any, Any]:

@@ -99,7 +99,10 @@ COMPOSED = {
     "orthogonalize": smallmm.orthogonalize,
     "rcond": smallmm.rcond,
     "trace": smallmm.trace,
-    "sqrtm": lambda a: smallmm.sqrtm(a, assume_a="sym"),
+    "sqrtm": smallmm.sqrtm,
+    "sqrtm, sym": lambda a: smallmm.sqrtm(a, assume_a="sym"),
+    "logm": smallmm.logm,
+    "powm": lambda a: smallmm.powm(a, 0.3),
     "expm": lambda a: smallmm.expm(a, assume_a="sym"),
 }
 FACTORED = {
@@ -136,6 +139,11 @@ class TestFunctions:
     @pytest.mark.parametrize("name", COMPOSED)
     def test_compositions(self, rng, name):
         assert_all(COMPOSED[name], [x @ x.T for x in members(rng)])
+
+    def test_roots_are_complex_where_one_is(self, rng):
+        group = smallmm.Group([np.eye(2), -np.eye(3), np.eye(2)])
+        assert smallmm.sqrtm(group).dtype == complex
+        assert_members(smallmm.sqrtm(group), [np.eye(2) + 0j, 1j * np.eye(3), np.eye(2) + 0j])
 
     @pytest.mark.parametrize("name", FACTORED)
     @pytest.mark.parametrize("shapes", [((5, 3), (4, 2), (5, 3)), ((3, 5), (2, 4)), SHAPES])
