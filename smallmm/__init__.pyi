@@ -2159,6 +2159,10 @@ def logm(
 ) -> _Array: ...
 @overload
 def logm(
+    A: Group, *, assume_a: Assumption = "gen", lower: bool = True, out: Group | None = None
+) -> Group: ...
+@overload
+def logm(
     A: ArrayLike, *, assume_a: Assumption = "gen", lower: bool = True, out: ndarray | None = None
 ) -> ndarray: ...
 @overload
@@ -2179,6 +2183,15 @@ def logm_ex(
     check_errors: bool = False,
     out: tuple[_Array | None, _Array | None] | None = None,
 ) -> MatrixFunctionExResult[_Array]: ...
+@overload
+def logm_ex(
+    A: Group,
+    *,
+    assume_a: Assumption = "gen",
+    lower: bool = True,
+    check_errors: bool = False,
+    out: tuple[Any, Any] | None = None,
+) -> MatrixFunctionExResult[Any]: ...
 @overload
 def logm_ex(
     A: ArrayLike,
@@ -3018,6 +3031,10 @@ def powm(
 ) -> _Array: ...
 @overload
 def powm(
+    a: Group, p: float, *, assume_a: Assumption = "gen", lower: bool = True, out: Group | None = None
+) -> Group: ...
+@overload
+def powm(
     a: ArrayLike, p: float, *, assume_a: Assumption = "gen", lower: bool = True, out: ndarray | None = None
 ) -> ndarray: ...
 @overload
@@ -3040,6 +3057,16 @@ def powm_ex(
     check_errors: bool = False,
     out: tuple[_Array | None, _Array | None] | None = None,
 ) -> MatrixFunctionExResult[_Array]: ...
+@overload
+def powm_ex(
+    a: Group,
+    p: float,
+    *,
+    assume_a: Assumption = "gen",
+    lower: bool = True,
+    check_errors: bool = False,
+    out: tuple[Any, Any] | None = None,
+) -> MatrixFunctionExResult[Any]: ...
 @overload
 def powm_ex(
     a: ArrayLike,
@@ -4009,6 +4036,10 @@ def sqrtm(
 ) -> _Array: ...
 @overload
 def sqrtm(
+    A: Group, *, assume_a: Assumption = "gen", lower: bool = True, out: Group | None = None
+) -> Group: ...
+@overload
+def sqrtm(
     A: ArrayLike, *, assume_a: Assumption = "gen", lower: bool = True, out: ndarray | None = None
 ) -> ndarray: ...
 @overload
@@ -4029,6 +4060,15 @@ def sqrtm_ex(
     check_errors: bool = False,
     out: tuple[_Array | None, _Array | None] | None = None,
 ) -> MatrixFunctionExResult[_Array]: ...
+@overload
+def sqrtm_ex(
+    A: Group,
+    *,
+    assume_a: Assumption = "gen",
+    lower: bool = True,
+    check_errors: bool = False,
+    out: tuple[Any, Any] | None = None,
+) -> MatrixFunctionExResult[Any]: ...
 @overload
 def sqrtm_ex(
     A: ArrayLike,

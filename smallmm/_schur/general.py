@@ -82,7 +82,8 @@ def _delivered(op: str, a: Any, results: tuple[Any, Any, Any], out: Any) -> Any:
     outs = outs_with_info(op, out)
     a = a if is_group(a) else array_of(op, "a", a)
     if not is_complex(a) and not is_lazy(x) and not hasattr(x, "record"):
-        xp = namespace_of(negative) if hasattr(negative, "ndim") else np
+        whole = negative if is_group(x) else x
+        xp = namespace_of(whole) if hasattr(whole, "ndim") else np
         try:
             is_real = all_true(xp, negative == 0, unknown=False)
         except TypeError as error:  # JAX's, of a tracer
