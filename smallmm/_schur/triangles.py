@@ -16,10 +16,9 @@ from .._programs.compose import count, joined, norm_1, products
 # The Pade approximant of log(1 + x) of degree m has a backward error of at most u of float64 where the norms
 # of powers of x are at most theta (Al-Mohy and Higham, SIAM J. Sci. Comput. 34, 2012, section 2)
 DEGREE, THETA = 7, 0.2479
-_MAX_ROOTS = (
-    100  # of the largest number of float64, 1024 halvings of its exponent leave 1: ten, and some more
-)
-# Reciprocals of eigenvalues from here on are finite once these are multiplied by UP.
+# Ten halve the exponent of the largest number of float64, 1024, to 1; nonnormal matrices take some more.
+_MAX_ROOTS = 100
+# Triangles with eigenvalues below TINY are multiplied by UP: else their reciprocals overflow.
 TINY, UP = 2.0**-960, 2.0**64
 
 
